@@ -1,0 +1,1 @@
+"""The `dshmem` command: what can be done with data and with runs outside of a pytest session."""

@@ -1,0 +1,1 @@
+"""The experiment: condition, formation, freezing, asking, judging, scoring, statistics. Knows no pytest."""

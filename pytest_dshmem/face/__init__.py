@@ -1,0 +1,1 @@
+"""The pytest face: options, collection, fixtures, progress and summary. No science here."""

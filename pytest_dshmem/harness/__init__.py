@@ -1,0 +1,1 @@
+"""The system under test: isolated homes, runtimes, the guard and memory systems. Knows no data set."""

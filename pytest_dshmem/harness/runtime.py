@@ -1,0 +1,315 @@
+"""A DeepSeek Harness runtime that we drive but do not trust: fail-closed, bounded in time, reaped."""
+
+import contextlib
+import os
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_dshmem.harness.calls import CallLog
+from pytest_dshmem.harness.composition import (
+    Composition,
+    child_environment,
+    inherited_environment,
+    write_launcher,
+)
+from pytest_dshmem.harness.endpoint import HarnessError
+from pytest_dshmem.harness.paths import HomePaths
+from pytest_dshmem.harness.sandbox import IsolatedHome
+from pytest_dshmem.harness.turn import Turn, read_turn
+
+if TYPE_CHECKING:
+    from deepseek_harness import DeepSeekHarness
+
+REQUEST_SECONDS = 30.0
+GRACE_SECONDS = 10.0
+INACTIVE_WORDS = "did not activate"
+
+
+class RuntimeLost(Exception):
+    """The runtime died under a session that did nothing wrong; the session may be tried again elsewhere."""
+
+
+class TurnTimeout(Exception):
+    """A turn did not end in time, even after the runtime was told to cancel it; the runtime is dead."""
+
+
+class Answer(BaseModel):
+    """Any JSON object that the runtime answers with."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Limits in seconds: for a start, and for a request that does no model work."""
+
+    start: float = 120.0
+    request: float = REQUEST_SECONDS
+    grace: float = GRACE_SECONDS
+
+
+class Runtime:
+    """One runtime process on one isolated home. Sessions may run in many threads at once."""
+
+    def __init__(self, home: IsolatedHome, composition: Composition, deadlines: Deadlines) -> None:
+        self._home = home
+        self._composition = composition
+        self._deadlines = deadlines
+        self._harness = _new_harness(home, composition, deadlines)
+        self._watch = TurnWatch(self.kill)
+        self._pid: int | None = None
+        self.calls = CallLog(home.calls_file)
+
+    @classmethod
+    def start(
+        cls, home: IsolatedHome, composition: Composition, deadlines: Deadlines | None = None
+    ) -> "Runtime":
+        """Starts a runtime and checks that it is the one that was asked for.
+
+        Raises HarnessError where the guard, the memory system or any other row is not active.
+        """
+        nonce = secrets.token_hex(8)
+        composition.write_patch(home, nonce)
+        write_launcher(home, runtime_command())
+        home.calls_file.unlink(missing_ok=True)
+        runtime = cls(home, composition, deadlines or Deadlines())
+        try:
+            runtime._harness.start()
+            runtime._check(nonce)
+        except BaseException as error:
+            runtime.close()
+            if isinstance(error, HarnessError) or not isinstance(error, Exception):
+                raise
+            raise HarnessError(f"DeepSeek Harness did not start: {runtime.explain(error)}") from error
+        runtime._drain_in_background()
+        return runtime
+
+    @property
+    def paths(self) -> HomePaths:
+        return self._home.paths
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment of a further process on this home, credential included."""
+        return {
+            **inherited_environment(os.environ),
+            **child_environment(self._home, self._composition.endpoint),
+        }
+
+    @property
+    def dsh_command(self) -> tuple[str, ...]:
+        return runtime_command()
+
+    @property
+    def patches(self) -> tuple[Path, ...]:
+        return (self._home.patch,)
+
+    @contextlib.contextmanager
+    def session(self, session_id: str, role: str) -> Iterator[None]:
+        """A session of a role, in this home's workspace, gone from the runtime's memory afterwards."""
+        self.request(
+            "dshmem/open", {"sessionId": session_id, "role": role, "cwd": str(self._home.paths.workspace)}
+        )
+        try:
+            yield
+        finally:
+            with contextlib.suppress(RuntimeLost):
+                self.request("dshmem/dispose", {"sessionId": session_id})
+
+    def turn(self, session_id: str, prompt: str, seconds: float) -> Turn:
+        """Runs one turn of an open session, until the session and all its children are idle.
+
+        Raises RuntimeLost where the runtime died, and TurnTimeout where it had to be killed for this turn.
+        """
+        from deepseek_harness.errors import HarnessError as SdkError
+
+        started = time.time()
+        clock = time.monotonic()
+        with self._watch.deadline(session_id, seconds + self._deadlines.grace):
+            try:
+                result = self._harness.start_session(session_id).run(prompt)
+                self._wait_for_children(session_id, seconds)
+            except SdkError as error:
+                if self._watch.expired(session_id):
+                    raise TurnTimeout(f"no end after {seconds:.0f} s; the runtime was killed") from error
+                raise RuntimeLost(self.explain(error)) from error
+        return read_turn(
+            result.events, result.final_response, result.finish_reason, started, time.monotonic() - clock
+        )
+
+    def request(self, method: str, params: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
+        """One JSON-RPC request. Raises RuntimeLost where the runtime died or does not answer."""
+        from deepseek_harness.errors import JsonRpcError, TransportClosedError
+
+        try:
+            answer = self._harness.client.request(
+                method, params, response_model=Answer, timeout_seconds=timeout or self._deadlines.request
+            )
+        except (TransportClosedError, TimeoutError) as error:
+            if isinstance(error, TimeoutError):
+                self.kill()
+            raise RuntimeLost(self.explain(error)) from error
+        except JsonRpcError as error:
+            raise HarnessError(f"{method} was refused: {error.message.splitlines()[0]}") from error
+        return dict(answer.model_dump())
+
+    def resident_bytes(self) -> int:
+        return int(self.request("dshmem/status", {})["residentBytes"])
+
+    def close(self) -> None:
+        """Ends the runtime in good order, or kills it; afterwards no process is left."""
+        self._watch.close()
+        self._harness.close()
+
+    def kill(self) -> None:
+        """Kills the process at once; every session in it gets RuntimeLost."""
+        if self._pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+
+    def explain(self, error: BaseException) -> str:
+        """What went wrong in one line: the last that the runtime said, else the error itself."""
+        said = [line for line in self._stderr().splitlines() if line.strip()]
+        telling = [line for line in said if "error" in line.lower() or INACTIVE_WORDS in line]
+        first = str(error).strip().splitlines()
+        return (telling or said or first or [error.__class__.__name__])[-1].strip()[:300]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check(self, nonce: str) -> None:
+        status = self.request("dshmem/status", {})
+        self._pid = int(status["pid"])
+        if status["nonce"] != nonce:
+            raise HarnessError("the runtime that answered is not the one that was started")
+        missing = set(self._composition.required_rows) - set(status["active"])
+        inactive = sorted({*missing, *status["inactive"]})
+        if inactive:
+            raise HarnessError(
+                f"not active in the harness: {', '.join(inactive)}. {self._inactive_reason()}".strip()
+            )
+        reason = self._inactive_reason()
+        if reason:
+            raise HarnessError(f"the harness says: {reason}")
+
+    def _inactive_reason(self) -> str:
+        lines = self._stderr().splitlines()
+        places = [number for number, line in enumerate(lines) if INACTIVE_WORDS in line]
+        if not places:
+            return ""
+        return " ".join(line.strip() for line in lines[places[0] : places[0] + 4])[:400]
+
+    def _stderr(self) -> str:
+        try:
+            return self._home.stderr_file.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+
+    def _wait_for_children(self, session_id: str, seconds: float) -> None:
+        self._harness.client.request(
+            "session/wait", {"sessionId": session_id}, response_model=Answer, timeout_seconds=seconds
+        )
+
+    def _drain_in_background(self) -> None:
+        """Takes notifications that nobody asked for off the client's queue, which would grow without end."""
+
+        def drain() -> None:
+            with contextlib.suppress(Exception):
+                while True:
+                    self._harness.client.next_notification()
+
+        threading.Thread(target=drain, name="dshmem-drain", daemon=True).start()
+
+
+class TurnWatch:
+    """Kills a runtime in which a turn outlives its deadline, and remembers whose turn it was."""
+
+    def __init__(self, kill: Any) -> None:
+        self._kill = kill
+        self._condition = threading.Condition()
+        self._deadlines: dict[str, float] = {}
+        self._expired: set[str] = set()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    @contextlib.contextmanager
+    def deadline(self, session_id: str, seconds: float) -> Iterator[None]:
+        with self._condition:
+            self._deadlines[session_id] = time.monotonic() + seconds
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="dshmem-watch", daemon=True)
+                self._thread.start()
+            self._condition.notify()
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._deadlines.pop(session_id, None)
+
+    def expired(self, session_id: str) -> bool:
+        with self._condition:
+            return session_id in self._expired
+
+    def close(self) -> None:
+        with self._condition:
+            self._closed = True
+            self._condition.notify()
+
+    def _run(self) -> None:
+        with self._condition:
+            while not self._closed:
+                now = time.monotonic()
+                late = {session for session, end in self._deadlines.items() if end <= now}
+                if late:
+                    self._expired |= late
+                    self._deadlines.clear()
+                    self._kill()
+                nearest = min(self._deadlines.values(), default=now + 3600)
+                self._condition.wait(max(0.01, nearest - now))
+
+
+def runtime_command() -> tuple[str, ...]:
+    """The command of the bundled harness. Raises HarnessError where it is not installed."""
+    try:
+        from deepseek_harness_runtime import resolve_bundled_launch_args
+    except ImportError:
+        raise HarnessError(
+            "the DeepSeek Harness runtime is not installed: pip install deepseek-harness-sdk==0.2.1rc2"
+        ) from None
+    try:
+        return tuple(resolve_bundled_launch_args("exe"))
+    except (FileNotFoundError, ValueError) as error:
+        raise HarnessError(f"the DeepSeek Harness runtime cannot be used: {error}") from None
+
+
+def _new_harness(home: IsolatedHome, composition: Composition, deadlines: Deadlines) -> "DeepSeekHarness":
+    from deepseek_harness import DeepSeekHarness, DeepSeekHarnessConfig
+
+    return DeepSeekHarness(
+        DeepSeekHarnessConfig(
+            provider=composition.endpoint.provider,
+            model=composition.model,
+            cwd=str(home.paths.workspace),
+            runtime_cwd=str(home.launch_folder),
+            dsh_bin=str(home.launcher),
+            dsh_home=str(home.paths.dsh_home),
+            patches=(str(home.patch),),
+            env=child_environment(home, composition.endpoint),
+            initialize_timeout_seconds=deadlines.start,
+            shutdown_timeout_seconds=5.0,
+        )
+    )

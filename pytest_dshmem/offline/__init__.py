@@ -1,0 +1,1 @@
+"""Deterministic stand-ins for the model and the judge, served on loopback. Their figures are not results."""

@@ -1,0 +1,1 @@
+"""What survives a crash: the run directory, its journals, claims and fingerprint."""

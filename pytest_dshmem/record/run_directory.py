@@ -1,0 +1,226 @@
+"""The run directory: manifest, journals, snapshots, and the work folder that is gone when a run is finished.
+
+RUN/
+  run.json            manifest: what the run is and what its results depend on
+  selection.jsonl     the questions chosen, with the pytest id that each has here
+  ingestion.jsonl  consolidation.jsonl  formation.jsonl  qa.jsonl  judge.jsonl
+  references.jsonl    question and gold text, for judging again (absent where text was left out)
+  hypotheses.jsonl    one line per selected question: id and hypothesis
+  snapshots/          the frozen memories, one folder a formation
+  work/               checkpoints, locks and claims of a run under way
+"""
+
+import json
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+from pydantic import Field, ValidationError
+
+from pytest_dshmem.record.entries import (
+    Consolidation,
+    Entry,
+    Formation,
+    FormationKey,
+    Hypothesis,
+    Ingestion,
+    QuestionKey,
+    ReferenceText,
+    Selected,
+    Verdict,
+)
+from pytest_dshmem.record.fingerprint import FieldValue, describe_differences, differences, fingerprint
+from pytest_dshmem.record.journal import Journal, RecordError
+
+FORMAT = 1
+
+
+class RunManifest(Entry):
+    """What a run is. `settings` is all that its hypotheses depend on; `facts` is what else to know."""
+
+    format: int = FORMAT
+    run_id: str
+    created_at: float
+    fingerprint: str
+    settings: dict[str, FieldValue]
+    facts: dict[str, Any] = Field(default_factory=dict)
+
+
+class RunDirectory:
+    """One run on disk. Opening it in many threads and processes at once is fine."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.selection = self._journal("selection.jsonl", Selected)
+        self.ingestions = self._journal("ingestion.jsonl", Ingestion)
+        self.consolidations = self._journal("consolidation.jsonl", Consolidation)
+        self.formations = self._journal("formation.jsonl", Formation)
+        self.hypotheses = self._journal("qa.jsonl", Hypothesis)
+        self.verdicts = self._journal("judge.jsonl", Verdict)
+        self.references = self._journal("references.jsonl", ReferenceText)
+
+    @classmethod
+    def create(
+        cls, path: Path, settings: Mapping[str, FieldValue], facts: Mapping[str, Any]
+    ) -> "RunDirectory":
+        """Creates the run, or opens it if its settings are the same.
+
+        Raises RecordError where the folder is inside a repository, cannot be written, holds something that is
+        not a run, or holds a run with other settings; the differing fields are named.
+        """
+        refuse_inside_repository(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            (path / "work").mkdir(exist_ok=True)
+        except OSError as error:
+            raise RecordError(f"cannot make the run directory {path}: {error.strerror or error}") from error
+        run = cls(path)
+        with FileLock(path / "work" / "manifest.lock"):
+            if run.manifest_path.exists():
+                run._require_same(settings)
+            else:
+                run._require_empty()
+                run._write_manifest(settings, facts)
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> "RunDirectory":
+        """Opens a run that exists. Raises RecordError where there is none."""
+        run = cls(path)
+        if not run.manifest_path.is_file():
+            raise RecordError(f"{path} holds no run: there is no run.json in it")
+        run.manifest  # noqa: B018 - read now, so that a broken manifest is found here
+        return run
+
+    @property
+    def manifest_path(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def work(self) -> Path:
+        return self.path / "work"
+
+    @cached_property
+    def manifest(self) -> RunManifest:
+        try:
+            return RunManifest.model_validate_json(self.manifest_path.read_bytes())
+        except (OSError, ValidationError) as error:
+            problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
+            raise RecordError(f"{self.manifest_path} cannot be read as a run's manifest: {problem}") from None
+
+    def snapshot_folder(self, key: FormationKey) -> Path:
+        return self.path / "snapshots" / formation_name(key)
+
+    def checkpoint_folder(self, key: FormationKey) -> Path:
+        return self.work / "checkpoints" / formation_name(key)
+
+    def select(self, chosen: Iterable[Selected]) -> None:
+        """Adds questions to the run's selection; one that is there already stays as it is."""
+        self.work.mkdir(exist_ok=True)
+        with FileLock(self.work / "selection.lock"):
+            known = {entry.key: entry.id for entry in self.selection.read()}
+            for entry in chosen:
+                if known.get(entry.key) != entry.id:
+                    self.selection.append(entry)
+
+    def add_references(self, texts: Iterable[ReferenceText]) -> None:
+        """Adds question and gold texts that are not there yet."""
+        self.work.mkdir(exist_ok=True)
+        with FileLock(self.work / "references.lock"):
+            known = {entry.question_id for entry in self.references.read()}
+            for text in texts:
+                if text.question_id not in known:
+                    self.references.append(text)
+
+    def selected(self) -> list[Selected]:
+        """The selection in order, one entry a question; the latest id counts."""
+        latest: dict[QuestionKey, Selected] = {}
+        for entry in self.selection.read():
+            latest[entry.key] = entry
+        return list(latest.values())
+
+    def write_hypotheses(self, answers: Mapping[QuestionKey, Hypothesis]) -> Path:
+        """Writes hypotheses.jsonl: each selected id exactly once, an unanswered one as an empty text."""
+        lines = [
+            json.dumps(
+                {"question_id": chosen.id, "hypothesis": _answer_text(answers.get(chosen.key))},
+                ensure_ascii=True,
+            )
+            for chosen in self.selected()
+        ]
+        path = self.path / "hypotheses.jsonl"
+        write_atomically(path, "".join(line + "\n" for line in lines))
+        return path
+
+    def finish(self) -> None:
+        """Removes the work folder of a run that has nothing left to do."""
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def _journal(self, name: str, kind: type[Any]) -> Journal[Any]:
+        return Journal(self.path / name, kind, lock=self.path / "work" / f"{name}.lock")
+
+    def _require_same(self, settings: Mapping[str, FieldValue]) -> None:
+        changed = differences(self.manifest.settings, dict(settings))
+        if changed:
+            raise RecordError(
+                f"the run in {self.path} was made with other settings: {describe_differences(changed)}; "
+                "use its settings to continue it, or another run directory"
+            )
+
+    def _require_empty(self) -> None:
+        others = [entry.name for entry in self.path.iterdir() if entry.name != "work"]
+        if others:
+            raise RecordError(
+                f"{self.path} holds no run but is not empty ({', '.join(sorted(others)[:3])}); "
+                "name an empty or a new folder"
+            )
+
+    def _write_manifest(self, settings: Mapping[str, FieldValue], facts: Mapping[str, Any]) -> None:
+        manifest = RunManifest(
+            run_id=uuid.uuid4().hex[:12],
+            created_at=time.time(),
+            fingerprint=fingerprint(settings),
+            settings=dict(settings),
+            facts=dict(facts),
+        )
+        write_atomically(self.manifest_path, manifest.model_dump_json(indent=2) + "\n")
+
+
+def formation_name(key: FormationKey) -> str:
+    """A folder name for a formation, unique within a run."""
+    suffix = f"-r{key.repeat}" if key.repeat > 1 else ""
+    return f"{key.sample_id}-{key.condition}{suffix}"
+
+
+def refuse_inside_repository(path: Path) -> None:
+    """Raises RecordError where a folder lies inside a version-controlled tree."""
+    resolved = path.resolve()
+    for folder in (resolved, *resolved.parents):
+        if (folder / ".git").exists() or (folder / ".hg").exists():
+            raise RecordError(
+                f"{path} lies inside the repository {folder}, where memories and answers could be committed "
+                "by accident; name a folder outside of it"
+            )
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replaces a file's content in one step, so that no reader ever sees half of it."""
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).chmod(0o644)
+        os.replace(name, path)  # noqa: PTH105 - the atomic one
+    except OSError as error:
+        raise RecordError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _answer_text(hypothesis: Hypothesis | None) -> str:
+    return hypothesis.hypothesis if hypothesis is not None and hypothesis.answered else ""

@@ -1,0 +1,1 @@
+"""What a finished run says: ledger, tables, comparison, diagnosis, HTML. Reads records, runs nothing."""

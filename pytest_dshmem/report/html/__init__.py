@@ -1,0 +1,1 @@
+"""One self-contained HTML file that says what a run says."""
