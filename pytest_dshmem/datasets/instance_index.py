@@ -88,6 +88,8 @@ def build_index(path: Path, survey: Callable[[Record], Survey]) -> InstanceIndex
         raise DataError(f"{path} cannot be read ({error.strerror}): check its permissions.") from None
     except ValueError as error:
         raise DataError(f"{path}: {error}. Repair the file or fetch the published one.") from None
+    if not entries:
+        raise DataError(f"{path} should be a list of instances: repair the file or fetch the published one.")
     return InstanceIndex(tuple(entries.values()), dict(sorted(oddities.items())))
 
 

@@ -103,10 +103,12 @@ def _read_samples(path: Path, sha256: str, captions: bool) -> list[_Sample]:
         raise DataError(f"{path} cannot be read ({error.strerror}): check its permissions.") from None
     if hashlib.sha256(data).hexdigest() != sha256:
         raise DataError(f"{path} has changed since it was opened: start again.")
-    file = Record({"the file": parse_json(data, str(path))}, str(path))
+    samples = parse_json(data, str(path))
+    if not isinstance(samples, list) or not samples:
+        raise DataError(f"{path} should be a list of samples: repair the file or fetch the published one.")
     return [
-        _read_sample(Record(item, f"{path}, sample {index}"), captions)
-        for index, item in enumerate(file.items("the file"))
+        _read_sample(Record(sample, f"{path}, sample {index}"), captions)
+        for index, sample in enumerate(samples)
     ]
 
 

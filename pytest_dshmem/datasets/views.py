@@ -61,7 +61,7 @@ class EvidencePlace:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What judging and diagnosis may see. `gold` is always text; `abstention` marks unanswerable questions."""
+    """What judging and diagnosis may see. `gold` is always text; `abstention`: no answer can be known."""
 
     question_id: str
     gold: str

@@ -27,7 +27,7 @@ from pytest_dshmem.harness.endpoint import HarnessError
 from pytest_dshmem.record.claims import Claims
 from pytest_dshmem.record.entries import Call, Formation, FormationKey, Hypothesis, QuestionKey
 from pytest_dshmem.record.journal import RecordError
-from pytest_dshmem.record.run_directory import RunDirectory, formation_name
+from pytest_dshmem.record.run_directory import RunDirectory, formation_name, opaque_name
 
 LOSSES_BEFORE_GIVING_UP = 3
 FOREIGN_POLL_SECONDS = 0.1
@@ -59,7 +59,7 @@ class Group:
 
     @property
     def name(self) -> str:
-        return NO_MEMORY if self.formation is None else formation_name(self.formation)
+        return NO_MEMORY if self.formation is None else opaque_name(self.formation)
 
     @property
     def position(self) -> int:

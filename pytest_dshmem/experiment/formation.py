@@ -44,7 +44,7 @@ from pytest_dshmem.record.entries import (
     FormationKey,
     Ingestion,
 )
-from pytest_dshmem.record.run_directory import RunDirectory, formation_name
+from pytest_dshmem.record.run_directory import RunDirectory, opaque_name
 
 Phase = Literal["ingest", "consolidate"]
 NOTHING_SAID = Outcome("error")
@@ -150,9 +150,8 @@ class FormationWork:
         self._on_calls = on_calls
         self._key = key
         self._stop = stop
-        self._name = formation_name(key)
         self._checkpoints = Checkpoints(run.checkpoint_folder(key))
-        self._home = sandbox.home(self._name, "formation")
+        self._home = sandbox.home(opaque_name(key), "formation")
         self._open = ExitStack()
         self._runtime: Runtime | None = None
         self._consolidator: Consolidator | None = None

@@ -19,7 +19,7 @@ class CallLog:
         self._lock = threading.Lock()
         self._offset = 0
         self._parents: dict[str, str] = {}
-        self._open: dict[int, dict[str, Any]] = {}
+        self._open: dict[str, dict[str, Any]] = {}
         self._finished: defaultdict[str, list[Call]] = defaultdict(list)
 
     def take(self, session_id: str) -> tuple[Call, ...]:

@@ -124,6 +124,7 @@ class MemorySystem(ProfilePart):
     install: Annotated[FileInstall | PackageInstall, Field(discriminator="kind")]
     state: tuple[StateRoot, ...] = Field(min_length=1)
     memory_roots: tuple[str, ...]
+    injected: tuple[str, ...] = ()
     writes_during_qa: bool
     redirect_home: bool
     tools: Tools

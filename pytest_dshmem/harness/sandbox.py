@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_dshmem.harness.endpoint import HarnessError
 from pytest_dshmem.harness.paths import HomePaths
+from pytest_dshmem.record.places import is_inside_repository
 
 PRIVATE = 0o700
 
@@ -64,12 +65,11 @@ class Sandbox:
     def for_run(cls, run_id: str, *, parent: Path | None = None) -> "Sandbox":
         """The sandbox of a run. Raises HarnessError where its place is in a repository or cannot be made."""
         base = parent or default_parent()
-        for folder in (base.resolve(), *base.resolve().parents):
-            if (folder / ".git").exists():
-                raise HarnessError(
-                    f"the sandbox would lie in the repository {folder}; name a folder outside of it with "
-                    "--dshmem-sandbox"
-                )
+        if is_inside_repository(base):
+            raise HarnessError(
+                f"the sandbox {base} would lie in a repository; name a folder outside of one with "
+                "--dshmem-sandbox"
+            )
         sandbox = cls(base.resolve() / run_id)
         sandbox._make(base)
         return sandbox

@@ -26,6 +26,7 @@ from pytest_dshmem.offline.transcript import Line, Session
 
 KEPT_SHARE = 0.5
 KEPT_CHARACTERS = 6_000
+SENTENCE_CHARACTERS = 600
 DESCRIPTION_CHARACTERS = 280
 
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'll|my|we|our|we're|we've)\b")
@@ -97,7 +98,9 @@ def description_of(lines: Sequence[Line], opening: str = "") -> str:
 def _ranked(session: Session) -> tuple[_Sentence, ...]:
     """A session's sentences, the worthiest first; equals stay in the order of the talk."""
     pieces = [
-        (index, text) for index, remark in enumerate(session.remarks) for text in sentences(remark.text)
+        (index, text[:SENTENCE_CHARACTERS])
+        for index, remark in enumerate(session.remarks)
+        for text in sentences(remark.text)
     ]
     frequency = Counter(found for _, text in pieces for found in stem_set(text))
     weighed = (

@@ -57,7 +57,7 @@ def stems(text: str) -> list[str]:
 
 @lru_cache(maxsize=8_192)
 def stem_set(text: str) -> frozenset[str]:
-    """The stems of a text without their order. Kept for a while: the same memory is read for many questions."""
+    """The stems of a text, unordered. Kept for a while: the same memory is read for many questions."""
     return frozenset(stems(text))
 
 
@@ -79,7 +79,7 @@ def stem(word: str) -> str:
     word = word.partition("'")[0]
     if word in known.numbers:
         return known.numbers[word]
-    word = known.irregular.get(word, word)
+    word = known.irregular.get(word) or known.irregular.get(_without_plural(word), word)
     return "" if word in known.stop_words else _without_ending(word)
 
 

@@ -13,6 +13,9 @@ from pytest_dshmem.offline.transcript import Line, Session, lines_in
 READ = "read"
 GLOBAL_CHARACTERS = 8_000
 """When global memory is longer than this, nothing is added to it."""
+FACTS_CHARACTERS = 40_000
+"""When a person's file is longer than this, nothing is added to it."""
+
 FACTS_PER_SESSION = 6
 """Sentences that a consolidation adds to what is known of a person."""
 
@@ -103,7 +106,10 @@ def _facts_about(person: str, session: Session, situation: Situation) -> Note | 
     name = file_name_of(person)
     if not name or person == "assistant":
         return None
-    known = lines_in(situation.details[name]) if name in situation.details else ()
+    present = situation.details.get(name, "")
+    if len(present) > FACTS_CHARACTERS:
+        return None
+    known = lines_in(present)
     new = tuple(line for line in best_lines(session, FACTS_PER_SESSION, person) if line not in known)
     if not new:
         return None

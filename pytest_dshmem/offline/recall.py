@@ -22,12 +22,11 @@ ENOUGH = 0.2
 FROM_LINE_BEFORE = 0.4
 """How much of the match of the line before a line counts for it: what answers a question follows it."""
 
-FOR_SPEAKER = 0.15
 FOR_DATE = 0.25
 FOR_NUMBER = 0.1
 FOR_ASKING = -0.2
-"""What a line gains, as a share of the question's weight, if its speaker is named in the question, if it
-holds a date or a number and one is asked for, and if it asks something itself."""
+"""What a line gains, as a share of the question's weight: by a date or a number where one is asked for,
+and by asking something itself."""
 
 PER_WORD = 0.02
 """How much each telling word of a line takes off: of two lines that match alike, the shorter one answers."""
@@ -133,18 +132,15 @@ def _when(line: Line) -> str:
 def _ranked(question: str, lines: Sequence[Line]) -> list[_Found]:
     """Lines by how well they match, the best first; a line gains a little from the one before it."""
     wanted = stem_set(question)
-    held = [stem_set(line.text) for line in lines]
+    held = [stem_set(line.text) | stem_set(line.speaker) for line in lines]
     weights = _weights(wanted, held)
     whole = math.fsum(weights.values()) or 1.0
     shares = [math.fsum(weights[found] for found in wanted & have) / whole for have in held]
-    named = _named(question)
-    speakers = {speaker for speaker in {line.speaker for line in lines} if named & set(words(speaker))}
     gains = _gains(question)
     found = list[_Found]()
     for line, have, share, share_before in zip(lines, held, shares, [0.0, *shares], strict=False):
         matched = share + FROM_LINE_BEFORE * share_before
-        score = matched + FOR_SPEAKER * (line.speaker in speakers)
-        score += sum(gain for pattern, gain in gains if pattern.search(line.text))
+        score = matched + sum(gain for pattern, gain in gains if pattern.search(line.text))
         found.append(_Found(line, score / (1 + PER_WORD * len(have)), matched))
     return sorted(found, key=lambda hit: -hit.score)
 
@@ -160,7 +156,7 @@ def _gains(question: str) -> list[tuple[re.Pattern[str], float]]:
 
 
 def _named(question: str) -> set[str]:
-    """The words that may name a person: those of the question, and `user` where users ask about themselves."""
+    """The words that may name a person: the question's, and `user` where users ask about themselves."""
     asked = set(words(question))
     return asked | {"user"} if asked & {"i", "my", "me"} else asked
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pytest_dshmem.offline import chat_api, messages_api
 from pytest_dshmem.offline.exchange import NO_TOKENS, Response, digest_of, json_response
 from pytest_dshmem.offline.http import BadRequestError, Request, read_request, write_response
-from pytest_dshmem.offline.served import Capture, Served, Totals
+from pytest_dshmem.offline.served import Capture, Served
 from pytest_dshmem.offline.trouble import Rule, Trouble
 
 REFUSED_KEY = "wrong-key"
@@ -77,7 +77,7 @@ class Server:
         rule = self.trouble.for_request(api, request.body, digest)
         response = self._response(api, request, digest, rule)
         await asyncio.sleep((self.latency if api == "messages" else self.judge_latency) + rule.hang)
-        totals: Totals = getattr(self.served, api)
+        totals = self.served.messages if api == "messages" else self.served.chat
         totals.requests += 1
         if reader.at_eof():
             totals.abandoned += 1

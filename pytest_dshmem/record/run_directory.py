@@ -10,6 +10,7 @@ RUN/
   work/               checkpoints, locks and claims of a run under way
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -38,6 +39,7 @@ from pytest_dshmem.record.entries import (
 )
 from pytest_dshmem.record.fingerprint import FieldValue, describe_differences, differences, fingerprint
 from pytest_dshmem.record.journal import Journal, RecordError
+from pytest_dshmem.record.places import is_inside_repository
 
 FORMAT = 1
 
@@ -75,7 +77,11 @@ class RunDirectory:
         Raises RecordError where the folder is inside a repository, cannot be written, holds something that is
         not a run, or holds a run with other settings; the differing fields are named.
         """
-        refuse_inside_repository(path)
+        if is_inside_repository(path):
+            raise RecordError(
+                f"{path} lies inside a repository, where memories and answers could be committed by "
+                "accident; name a folder outside of it"
+            )
         try:
             path.mkdir(parents=True, exist_ok=True)
             (path / "work").mkdir(exist_ok=True)
@@ -146,6 +152,14 @@ class RunDirectory:
             latest[entry.key] = entry
         return list(latest.values())
 
+    def amend_facts(self, facts: Mapping[str, Any]) -> None:
+        """Adds facts to the manifest; what the results depend on stays as it is."""
+        self.work.mkdir(exist_ok=True)
+        with FileLock(self.work / "manifest.lock"):
+            manifest = RunManifest.model_validate_json(self.manifest_path.read_bytes())
+            amended = manifest.model_copy(update={"facts": {**manifest.facts, **facts}})
+            write_atomically(self.manifest_path, amended.model_dump_json(indent=2) + "\n")
+
     def write_hypotheses(self, answers: Mapping[QuestionKey, Hypothesis]) -> Path:
         """Writes hypotheses.jsonl: each selected id exactly once, an unanswered one as an empty text."""
         lines = [
@@ -199,15 +213,9 @@ def formation_name(key: FormationKey) -> str:
     return f"{key.sample_id}-{key.condition}{suffix}"
 
 
-def refuse_inside_repository(path: Path) -> None:
-    """Raises RecordError where a folder lies inside a version-controlled tree."""
-    resolved = path.resolve()
-    for folder in (resolved, *resolved.parents):
-        if (folder / ".git").exists() or (folder / ".hg").exists():
-            raise RecordError(
-                f"{path} lies inside the repository {folder}, where memories and answers could be committed "
-                "by accident; name a folder outside of it"
-            )
+def opaque_name(key: FormationKey) -> str:
+    """A name for a formation that tells nothing: sandbox paths are in the context that a model sees."""
+    return f"f-{hashlib.sha256(formation_name(key).encode()).hexdigest()[:16]}"
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -95,11 +95,11 @@ def measures(figures: ComparisonFigures) -> tuple[Measured, ...]:
 
     return (
         ("tokens a question", lambda side: tokens(side, False)),
-        ("  with its share of forming", lambda side: tokens(side, True)),
+        ("tokens, with forming", lambda side: tokens(side, True)),
         ("money a question", lambda side: money(side, False)),
-        ("  with its share of forming", lambda side: money(side, True)),
+        ("money, with forming", lambda side: money(side, True)),
         ("seconds a question, median", lambda s: numbers.duration(s.ledger.phases["qa"].seconds.median)),
-        ("  90th percentile", lambda s: numbers.duration(s.ledger.phases["qa"].seconds.p90)),
+        ("seconds a question, p90", lambda s: numbers.duration(s.ledger.phases["qa"].seconds.p90)),
         ("forming a memory, median", lambda s: numbers.duration(s.ledger.formation_seconds.median)),
         ("memory, median bytes", lambda s: _if_formed(s, numbers.size(s.memory.bytes.median))),
         ("memory, median tokens", lambda s: _if_formed(s, numbers.whole(s.memory.tokens.median))),

@@ -71,7 +71,7 @@ _REFUSAL = re.compile(
 
 
 class Diagnosis(Entry):
-    """One wrong or empty answer. `files` names where the evidence stands in the memory, opened or not."""
+    """One wrong or empty answer. `files` names (`root/path`) where the evidence stands, opened or not."""
 
     key: QuestionKey
     sample_id: str
@@ -157,7 +157,7 @@ def read_memory(run: Path, formation: Formation, injected: Sequence[str]) -> Mem
         for passage in _passages(folder / file.root / file.path):
             for stem in content_stems(passage):
                 passages[stem].append(len(files))
-            files.append(file.path)
+            files.append(f"{file.root}/{file.path}")
     return Memory(
         passages={stem: tuple(places) for stem, places in passages.items()},
         files=tuple(files),

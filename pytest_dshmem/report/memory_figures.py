@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pytest_dshmem.experiment.freezing import FILES
 from pytest_dshmem.experiment.tokenizer import Tokenizer, find_tokenizer
 from pytest_dshmem.record.entries import Formation, FormationKey, Hypothesis, MemoryFile
 from pytest_dshmem.record.run_directory import RunDirectory
@@ -96,8 +97,9 @@ def memory_figures(reading: RunReading, tokenizer: Tokenizer | None = None) -> M
     """The memory figures of a reading; its snapshots are read from the run's folder."""
     tokenizer = tokenizer or find_tokenizer()
     counted_with = _text_or_none(reading.manifest.facts.get("tokenizer"))
+    asked_of = _by_formation(reading.hypotheses.values())
     frozen = tuple(
-        _frozen_memory(reading, formation, tokenizer)
+        _frozen_memory(reading, formation, tokenizer, asked_of)
         for formation in reading.formations.values()
         if formation.state == "frozen"
     )
@@ -131,7 +133,12 @@ def rights(reading: RunReading, label: str, hypotheses: Iterable[Hypothesis]) ->
     return Rights(label, len(asked), len(judged), sum(verdict.correct is True for verdict in judged))
 
 
-def _frozen_memory(reading: RunReading, formation: Formation, tokenizer: Tokenizer) -> FrozenMemory:
+def _frozen_memory(
+    reading: RunReading,
+    formation: Formation,
+    tokenizer: Tokenizer,
+    asked: Mapping[FormationKey, Sequence[Hypothesis]],
+) -> FrozenMemory:
     key = formation.key
     snapshot = RunDirectory(reading.path).snapshot_folder(key)
     files = tuple(
@@ -141,11 +148,6 @@ def _frozen_memory(reading: RunReading, formation: Formation, tokenizer: Tokeniz
     tokens = _sum_or_none(file.tokens for file in files)
     facts = reading.manifest.facts
     history = _history_tokens(facts.get("history_tokens"), key.sample_id)
-    asked = [
-        hypothesis
-        for hypothesis in reading.narrowed(key.condition, key.repeat).hypotheses.values()
-        if hypothesis.sample_id == key.sample_id
-    ]
     return FrozenMemory(
         key=key,
         files=files,
@@ -153,8 +155,18 @@ def _frozen_memory(reading: RunReading, formation: Formation, tokenizer: Tokeniz
         tokens=tokens,
         history_tokens=history,
         compression=_compression(history, tokens, facts.get("tokenizer") == tokenizer.name),
-        rights=rights(reading, key.sample_id, asked),
+        rights=rights(reading, key.sample_id, asked.get(key, ())),
     )
+
+
+def _by_formation(hypotheses: Iterable[Hypothesis]) -> dict[FormationKey, list[Hypothesis]]:
+    found: dict[FormationKey, list[Hypothesis]] = {}
+    for hypothesis in hypotheses:
+        key = FormationKey(
+            sample_id=hypothesis.sample_id, condition=hypothesis.key.condition, repeat=hypothesis.key.repeat
+        )
+        found.setdefault(key, []).append(hypothesis)
+    return found
 
 
 def _file_tokens(snapshot: Path, file: MemoryFile, tokenizer: Tokenizer) -> int | None:
@@ -162,7 +174,7 @@ def _file_tokens(snapshot: Path, file: MemoryFile, tokenizer: Tokenizer) -> int 
     if place.is_absolute() or ".." in place.parts:
         return None
     try:
-        return tokenizer.count_tokens((snapshot / "files" / place).read_text(encoding="utf-8"))
+        return tokenizer.count_tokens((snapshot / FILES / place).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return None
 

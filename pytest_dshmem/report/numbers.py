@@ -60,10 +60,10 @@ def size(count: float | None) -> str:
 
 
 def money(amount: Decimal | None, currency: str, at_least: bool = False) -> str:
-    """An amount with as many decimals as a small one needs: 12.34 USD, 0.0021 USD."""
+    """An amount with two decimals, or with two digits that are not zero: 12.34 USD, 0.0021 USD."""
     if amount is None:
         return UNKNOWN
-    decimals = 2 if amount == 0 or amount >= 1 else 4
+    decimals = 2 if amount == 0 else max(2, 1 - amount.adjusted())
     return _bound(at_least) + f"{amount:,.{decimals}f} {currency}"
 
 

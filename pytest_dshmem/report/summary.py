@@ -82,6 +82,7 @@ def _short_hash(sha256: str) -> str:
 def _condition(condition: ConditionFigures, figures: RunFigures) -> list[Line]:
     lines: list[Line] = []
     for group in condition.groups:
+        lines += [BLANK] if lines else []
         lines += [heading(group_label(group)), *accuracy_section(group, figures.provenance.publishes_total)]
     if figures.provenance.publishes_total:
         lines += spread_lines(condition)

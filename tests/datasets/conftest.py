@@ -15,7 +15,7 @@ from pytest_dshmem.datasets.longmemeval import LongMemEval
 from pytest_dshmem.datasets.views import Benchmark, DataFile
 
 Json = dict[str, Any]
-OpenReal = Callable[..., Benchmark]
+OpenBenchmark = Callable[..., Benchmark]
 
 
 @pytest.fixture
@@ -25,11 +25,15 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def open_real(tmp_path_factory: pytest.TempPathFactory) -> OpenReal:
-    data = os.environ.get("DSHMEM_DATA")
-    if not data:
+def real_data() -> Path:
+    if not (data := os.environ.get("DSHMEM_DATA")):
         pytest.skip("DSHMEM_DATA does not name the folder of the real data sets")
-    environment = {"DSHMEM_DATA": data, "DSHMEM_CACHE": str(tmp_path_factory.mktemp("cache"))}
+    return Path(data)
+
+
+@pytest.fixture(scope="session")
+def open_real(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> OpenBenchmark:
+    environment = {"DSHMEM_DATA": str(real_data), "DSHMEM_CACHE": str(tmp_path_factory.mktemp("cache"))}
 
     def open_it(name: str, **options: Any) -> Benchmark:
         return open_benchmark(name, environment=environment, **options)

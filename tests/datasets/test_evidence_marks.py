@@ -1,5 +1,6 @@
 """Evidence marks in every spelling, and dates without the machine's locale."""
 
+from calendar import month_name
 from datetime import datetime
 
 import pytest
@@ -31,9 +32,10 @@ def test_any_text_gives_known_places_only(marks: list[str]) -> None:
 @given(st.datetimes(datetime(1000, 1, 1), datetime(9999, 12, 31)))
 def test_dates_are_read_back(moment: datetime) -> None:
     moment = moment.replace(second=0, microsecond=0)
-    month = "January February March April May June July August September October November December".split()
     half = "am" if moment.hour < 12 else "pm"
-    spoken = f"{moment.hour % 12 or 12}:{moment.minute:02} {half} on {moment.day} {month[moment.month - 1]}, "
+    spoken = (
+        f"{moment.hour % 12 or 12}:{moment.minute:02} {half} on {moment.day} {month_name[moment.month]}, "
+    )
     assert spoken_date(f"{spoken}{moment.year}") == moment
     assert stamp_date(f"{moment:%Y/%m/%d} (Tue) {moment:%H:%M}") == moment
 

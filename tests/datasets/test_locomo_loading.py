@@ -1,12 +1,14 @@
 """LoCoMo: the file's traits as they really are, on chats of our own writing."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_dshmem.datasets.cache import file_sha256
 from pytest_dshmem.datasets.locomo import LoCoMo
 from pytest_dshmem.datasets.views import DataError, EvidencePlace
 
@@ -151,15 +153,13 @@ def test_two_samples_of_one_id_are_refused(open_locomo: Open, chat: Json) -> Non
         open_locomo(chat, chat).listings()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1", '"x"', "\x00", "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "{", "[]", "[1", '"x"', "\x00", "[" * 100_000])
 def test_broken_json_is_one_sentence(open_locomo: Open, chat: Json, tmp_path: Path, text: str) -> None:
     path = tmp_path / "broken.json"
     path.write_text(text)
-    from pytest_dshmem.datasets.cache import file_sha256
-
-    benchmark = LoCoMo(path, open_locomo(chat).file.__class__("x", file_sha256(path), len(text), False))
+    file = replace(open_locomo(chat).file, sha256=file_sha256(path))
     with pytest.raises(DataError, match=r"broken\.json"):
-        benchmark.listings()
+        LoCoMo(path, file).listings()
 
 
 def test_a_file_that_changed_after_it_was_hashed_is_refused(

@@ -1,7 +1,11 @@
 """LongMemEval: parallel lists, odd haystacks and the index, on instances of our own writing."""
 
 import json
+import threading
+import time
+import tracemalloc
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,6 +13,8 @@ from typing import Any
 import pytest
 
 from pytest_dshmem.datasets import instance_index
+from pytest_dshmem.datasets.fields import Record
+from pytest_dshmem.datasets.instance_index import InstanceIndex, Survey, build_index
 from pytest_dshmem.datasets.longmemeval import LongMemEval
 from pytest_dshmem.datasets.views import DataError, EvidencePlace
 
@@ -143,6 +149,53 @@ def test_an_index_of_another_content_is_never_used(open_longmemeval: Open, insta
     assert [x.question_id for x in open_longmemeval(instance | {"question_id": "new"}).listings()] == ["new"]
 
 
+def test_only_one_of_many_builds_the_index(
+    open_longmemeval: Open, instance: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Path] = []
+    start = threading.Barrier(4)
+
+    def build(path: Path, survey: Callable[[Record], Survey]) -> InstanceIndex:
+        built.append(path)
+        time.sleep(0.05)
+        return build_index(path, survey)
+
+    def listed(benchmark: LongMemEval) -> int:
+        start.wait()
+        return len(benchmark.listings())
+
+    monkeypatch.setattr(instance_index, "build_index", build)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(listed, [open_longmemeval(instance) for _ in range(4)])) == [1] * 4
+    assert len(built) == 1
+
+
+def test_an_indented_file_reads_like_a_compact_one(
+    open_longmemeval: Open, instance: Json, tmp_path: Path
+) -> None:
+    instances = [instance | {"question_id": f"q{number}", "answer": 'a "b" \\ {c]\n'} for number in range(5)]
+    compact = open_longmemeval(*instances)
+    expected = [(compact.history(f"q{n}"), compact.reference(f"q{n}")) for n in range(5)]
+    path = tmp_path / "indented.json"
+    texts = [json.dumps(each, indent=4).replace("\n", "\n    ") for each in instances]
+    path.write_text("[\n    " + ",\n    ".join(texts) + "\n]\n")
+    indented = LongMemEval(path, compact.file, None)
+    assert indented.listings() == compact.listings()
+    assert [(indented.history(f"q{n}"), indented.reference(f"q{n}")) for n in range(5)] == expected
+
+
+def test_indexing_never_holds_the_file(open_longmemeval: Open, instance: Json) -> None:
+    long_turn = {"role": "user", "content": 'He said "so" \\ and [left}. ' * 3000}
+    instance["haystack_sessions"] = [[long_turn], [long_turn]]
+    benchmark = open_longmemeval(*(instance | {"question_id": f"q{number}"} for number in range(120)))
+    assert benchmark.file.bytes > 18_000_000
+    tracemalloc.start()
+    assert len(benchmark.listings()) == 120
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 9_000_000
+
+
 def test_a_file_that_changed_after_indexing_is_refused(
     open_longmemeval: Open, instance: Json, tmp_path: Path
 ) -> None:
@@ -162,7 +215,7 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "{}", "[", "[{}", "[{}]]", "[1]", '["x"]', "[{},,{}]", "[{}]x", "[[]]"]
+    "text", ["", " ", "[]", "{}", "[", "[{}", "[{}]]", "[1]", '["x"]', "[{},,{}]", "[{}]x", "[[]]"]
 )
 def test_a_file_that_is_no_list_of_instances_is_one_sentence(
     open_longmemeval: Open, tmp_path: Path, text: str

@@ -88,7 +88,7 @@ def test_the_key_changes_with_all_that_can_change_a_verdict(tmp_path: Path) -> N
 
 
 def test_the_description_is_plain_and_holds_no_credential() -> None:
-    described = binary_protocol("m", "https://user:secret@Judge.Example/v1").describe()
+    described = binary_protocol("m", "https://Judge.Example:8443/v1?token=secret").describe()
     assert described["key"].startswith("dshmem-binary-1-")
     assert described["endpoint"] == "judge.example"
     assert described["parameters"] == {"temperature": 0}
@@ -129,11 +129,28 @@ def test_a_prompt_of_ones_own_may_hold_braces_and_is_asked_for_json(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "url", ["", "judge.example", "ftp://judge.example", "https://", "https://[", "http://x:y"]
+    "url",
+    [
+        "",
+        "judge.example",
+        "ftp://judge.example",
+        "https://",
+        "https://[",
+        "http://x:y",
+        "http://a..b/v1",
+        "http://a b/v1",
+        "http://a/\n",
+    ],
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(JudgeError, match="base URL"):
+    with pytest.raises(JudgeError, match="base URL is not"):
         endpoint_host(url)
+
+
+def test_an_address_with_a_credential_is_refused_without_showing_it() -> None:
+    with pytest.raises(JudgeError, match="holds a user or password") as caught:
+        endpoint_host("https://user:secret@judge.example/v1")
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

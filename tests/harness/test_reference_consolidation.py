@@ -246,32 +246,50 @@ def test_no_credential_is_in_a_receipt(home: MemoryHome, consolidator: Consolida
 
 
 @pytest.fixture(scope="module")
-def slow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemoryHome]:
+def unguarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemoryHome]:
+    """A home whose guard leaves the worker every tool, and whose worker has a second to live."""
+    system = bundled_system("reference", worker_timeout_seconds=1)
+    tools = system.tools.model_copy(update={"worker": ("read", "memory_update", "memory_commit")})
     with memory_home(
-        tmp_path_factory.mktemp("slow"), bundled_system("reference", worker_timeout_seconds=1)
+        tmp_path_factory.mktemp("unguarded"), system.model_copy(update={"tools": tools})
     ) as home:
         yield home
 
 
-def test_a_worker_that_takes_too_long_is_cancelled(slow_home: MemoryHome) -> None:
-    session = slow_home.finished_session(slow_home.workspace("slow"), "Mira: I drink oolong now.", "I see.")
-    slow_home.model.handler = lambda _request: Reply(text="late", delay=3.0)
-    with Consolidator(slow_home.system, slow_home.runtime) as consolidator:
+def test_the_worker_is_restricted_by_the_plugin_itself(unguarded_home: MemoryHome) -> None:
+    workspace = unguarded_home.workspace("restricted")
+    session = unguarded_home.finished_session(workspace, "Mira: I drink oolong now.", "I see.")
+    unguarded_home.model.handler = in_turn(
+        Reply(tool_uses=(ToolUse("memory_update", {**TEA, "content": "oolong"}),)), commit()
+    )
+    with Consolidator(unguarded_home.system, unguarded_home.runtime) as consolidator:
+        assert consolidator.consolidate(session).state == "no-change"
+    assert unguarded_home.last_request.tools == ["memory_commit"]
+    assert "Error" in unguarded_home.last_request.tool_results[-1]
+    assert unguarded_home.files_of(workspace) == {}
+
+
+def test_a_worker_that_takes_too_long_is_cancelled(unguarded_home: MemoryHome) -> None:
+    session = unguarded_home.finished_session(
+        unguarded_home.workspace("slow"), "Mira: I drink oolong now.", "I see."
+    )
+    unguarded_home.model.handler = lambda _request: Reply(text="late", delay=3.0)
+    with Consolidator(unguarded_home.system, unguarded_home.runtime) as consolidator:
         receipt = consolidator.consolidate(session)
     assert (receipt.state, receipt.reason) == ("failed", "the worker did not finish within 1 seconds")
     assert receipt.seconds < 3.0
 
 
-def test_a_session_that_is_open_but_idle_counts_as_finished(slow_home: MemoryHome) -> None:
-    workspace = slow_home.workspace("open")
-    slow_home.model.handler = in_turn(Reply(text="I see."))
-    with slow_home.session(workspace) as session:
-        slow_home.runtime.turn(session, "Mira: I drink oolong now.", 60.0)
-        slow_home.model.handler = in_turn(commit({**TEA, "content": "Mira drinks oolong."}))
-        with Consolidator(slow_home.system, slow_home.runtime) as consolidator:
+def test_a_session_that_is_open_but_idle_counts_as_finished(unguarded_home: MemoryHome) -> None:
+    workspace = unguarded_home.workspace("open")
+    unguarded_home.model.handler = in_turn(Reply(text="I see."))
+    with unguarded_home.session(workspace) as session:
+        unguarded_home.runtime.turn(session, "Mira: I drink oolong now.", 60.0)
+        unguarded_home.model.handler = in_turn(commit({**TEA, "content": "Mira drinks oolong."}))
+        with Consolidator(unguarded_home.system, unguarded_home.runtime) as consolidator:
             assert consolidator.consolidate(session).state == "committed"
 
 
-def test_a_request_without_a_session_is_refused(slow_home: MemoryHome) -> None:
+def test_a_request_without_a_session_is_refused(unguarded_home: MemoryHome) -> None:
     with pytest.raises(HarnessError, match="sessionId must name a finished session"):
-        slow_home.runtime.request("memory/consolidate", {})
+        unguarded_home.runtime.request("memory/consolidate", {})

@@ -1,6 +1,8 @@
 """The reference memory plugin on the real runtime: what it keeps, what it refuses, what a session sees."""
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +20,7 @@ TEA = {"scope": "workspace", "name": "tea", "description": "What Mira drinks", "
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemoryHome]:
     with memory_home(tmp_path_factory.mktemp("reference"), bundled_system("reference")) as started:
         assert started.files() == {}, "a start alone writes nothing"
+        assert not list(started.dsh_home.glob("memory-*"))
         yield started
 
 
@@ -205,3 +208,26 @@ def test_many_writers_lose_nothing(home: MemoryHome, workspace: Path) -> None:
     text = home.files_of(workspace)["tea.md"]
     assert [text.count(f"from {writer}.\n") for writer in writers] == [1] * 16
     assert not list(home.memory.rglob("*.tmp"))
+
+
+def test_the_lock_of_a_dead_writer_is_freed(home: MemoryHome, workspace: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    lock = home.dsh_home / "memory-writer" / "lock"
+    lock.parent.mkdir(exist_ok=True)
+    lock.write_text(str(ended.pid), "utf-8")
+    assert "Saved" in home.update(workspace, **TEA, content="Mira drinks oolong.")
+    assert not lock.exists()
+
+
+@pytest.mark.slow
+def test_a_living_writer_is_waited_for_and_then_named(home: MemoryHome, workspace: Path) -> None:
+    lock = home.dsh_home / "memory-writer" / "lock"
+    lock.parent.mkdir(exist_ok=True)
+    lock.write_text(str(os.getpid()), "utf-8")
+    try:
+        answer = home.update(workspace, **TEA, content="Mira drinks oolong.")
+    finally:
+        lock.unlink()
+    assert f"memory is locked by process {os.getpid()}" in answer
+    assert home.files_of(workspace) == {}

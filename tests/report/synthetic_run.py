@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_dshmem.experiment.freezing import digest_of
+from pytest_dshmem.experiment.freezing import FILES, MANIFEST, SnapshotManifest, digest_of
 from pytest_dshmem.experiment.judging.item import JudgeItem, cache_key
 from pytest_dshmem.record.entries import (
     Call,
@@ -95,8 +95,11 @@ def synthetic_run(
     for repeat in range(1, repeats + 1):
         for condition in conditions:
             for sample in SAMPLES:
-                form(run, FormationKey(sample_id=sample, condition=condition, repeat=repeat))
-                answers.update(ask_all(run, sample, condition, repeat, correct, protocol if judged else None))
+                snapshot = form(run, FormationKey(sample_id=sample, condition=condition, repeat=repeat))
+                asked = ask_all(run, sample, condition, repeat, correct, snapshot)
+                answers.update(asked)
+                if judged:
+                    judge_all(run, asked, correct, protocol)
     if trouble:
         answers.update(add_trouble(run, conditions[-1], protocol if judged else None))
     run.write_hypotheses(answers)
@@ -161,10 +164,10 @@ def call(
     )
 
 
-def form(run: RunDirectory, key: FormationKey) -> None:
-    """Ingests, consolidates and freezes as the condition says; one without memory forms nothing."""
+def form(run: RunDirectory, key: FormationKey) -> str | None:
+    """Forms as the condition says, or not at all; returns the snapshot's digest."""
     if not key.condition.startswith("memory"):
-        return
+        return None
     for session in range(1, SESSIONS + 1):
         run.ingestions.append(
             Ingestion(
@@ -189,7 +192,9 @@ def form(run: RunDirectory, key: FormationKey) -> None:
                     calls=(call("consolidation", size=2),),
                 )
             )
-    run.formations.append(freeze(run, key))
+    formation = freeze(run, key)
+    run.formations.append(formation)
+    return formation.digest
 
 
 def freeze(run: RunDirectory, key: FormationKey) -> Formation:
@@ -202,7 +207,7 @@ def freeze(run: RunDirectory, key: FormationKey) -> Formation:
     snapshot = run.snapshot_folder(key)
     files = []
     for path, text in texts.items():
-        place = snapshot / "files" / "dsh-home" / path
+        place = snapshot / FILES / "dsh-home" / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")
         content = text.encode()
@@ -211,11 +216,15 @@ def freeze(run: RunDirectory, key: FormationKey) -> Formation:
                 root="dsh-home", path=path, bytes=len(content), sha256=hashlib.sha256(content).hexdigest()
             )
         )
-    digest = digest_of(tuple(files))
-    manifest = {"digest": digest, "files": [file.model_dump() for file in files]}
-    (snapshot / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    frozen = SnapshotManifest(digest=digest_of(tuple(files)), place="synthetic", files=tuple(files))
+    (snapshot / MANIFEST).write_text(frozen.model_dump_json(indent=1) + "\n", encoding="utf-8")
     return Formation(
-        key=key, state="frozen", digest=digest, files=tuple(files), started_at=STARTED, seconds=25.0
+        key=key,
+        state="frozen",
+        digest=frozen.digest,
+        files=frozen.files,
+        started_at=STARTED,
+        seconds=25.0,
     )
 
 
@@ -225,18 +234,26 @@ def ask_all(
     condition: str,
     repeat: int,
     correct: Callable[[QuestionKey], bool],
-    protocol: str | None,
+    snapshot: str | None,
 ) -> dict[QuestionKey, Hypothesis]:
-    """Asks and judges the six questions of a sample."""
+    """Asks the six questions of a sample."""
     answers = {}
     for number, (_, _, gold) in enumerate(TEXTS, start=1):
         key = select(run, sample, number, condition, repeat)
-        is_right = correct(key)
-        answers[key] = answer(key, sample, gold if is_right else "I do not know")
+        answers[key] = answer(key, sample, gold if correct(key) else "I do not know", snapshot=snapshot)
         run.hypotheses.append(answers[key])
-        if protocol is not None:
-            run.verdicts.append(verdict(key, protocol, answers[key].hypothesis, is_right))
     return answers
+
+
+def judge_all(
+    run: RunDirectory,
+    answers: Mapping[QuestionKey, Hypothesis],
+    correct: Callable[[QuestionKey], bool],
+    protocol: str,
+) -> None:
+    """Judges answers under one protocol."""
+    for key, hypothesis in answers.items():
+        run.verdicts.append(verdict(key, protocol, hypothesis.hypothesis, correct(key)))
 
 
 def answer(key: QuestionKey, sample: str, text: str, **changes: Any) -> Hypothesis:
@@ -280,7 +297,7 @@ def add_trouble(run: RunDirectory, condition: str, protocol: str | None) -> dict
     the judge's reply to one cannot be read, and the judge fails on the other.
     """
     sample = TROUBLED_SAMPLE
-    form(run, FormationKey(sample_id=sample, condition=condition))
+    snapshot = form(run, FormationKey(sample_id=sample, condition=condition))
     keys = [select(run, sample, number, condition) for number in range(1, 7)]
     failed_call = call("qa", failure="SERVER", metered=False)
     ended = [
@@ -291,6 +308,7 @@ def add_trouble(run: RunDirectory, condition: str, protocol: str | None) -> dict
         answer(keys[4], sample, "under the red pot"),
         answer(keys[5], sample, "green", calls=(call("qa", metered=False),)),
     ]
+    ended = [hypothesis.model_copy(update={"snapshot": snapshot}) for hypothesis in ended]
     for hypothesis in ended:
         run.hypotheses.append(hypothesis)
     if protocol is not None:

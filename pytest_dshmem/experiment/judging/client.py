@@ -42,6 +42,8 @@ _BY_STATUS: Mapping[int, FailureName] = {
     429: "rate-limit",
 }
 _LONGEST_REASON = 300
+_SHORTEST_SECRET = 16
+"""A key shorter than this is a placeholder such as "none", which may occur in any text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ class ChatClient(AbstractContextManager["ChatClient"]):
             failure=failure.name if failure else None,
             usage=usage,
         )
-        return Attempt(call, self._redacted(reply), self._shortened(failure))
+        return Attempt(call, self._without_key(reply), self._shortened(failure))
 
     def _post(self, model: str, prompt: str, parameters: Parameters, deadline: float) -> bytes:
         """The body of a reply, read by the piece.
@@ -172,11 +174,13 @@ class ChatClient(AbstractContextManager["ChatClient"]):
     def _shortened(self, failure: Failure | None) -> Failure | None:
         if failure is None:
             return None
-        reason = self._redacted(" ".join(failure.reason.split()))[:_LONGEST_REASON]
+        reason = self._without_key(" ".join(failure.reason.split()))[:_LONGEST_REASON]
         return Failure(failure.name, reason, failure.retry_after)
 
-    def _redacted(self, text: str) -> str:
-        return writable(text).replace(self._settings.api_key, "[key]")
+    def _without_key(self, text: str) -> str:
+        """The text as it may be recorded: endpoints quote keys in their errors, and could in a reply."""
+        key = self._settings.api_key
+        return writable(text if len(key) < _SHORTEST_SECRET else text.replace(key, "[key]"))
 
 
 class _OutOfTimeError(Exception):
@@ -238,7 +242,15 @@ def _status_failure(error: "APIStatusError") -> Failure:
     name = _BY_STATUS.get(status, "server" if status >= 500 else "bad-request")
     if name == "rate-limit" and "insufficient_quota" in {error.code, error.type}:
         name = "quota"
-    return Failure(name, f"HTTP {status}: {error.message}", _retry_after(error.response.headers))
+    return Failure(name, f"HTTP {status}: {_told(error)}", _retry_after(error.response.headers))
+
+
+def _told(error: "APIStatusError") -> str:
+    """What the endpoint says of an error, without the package's own preface."""
+    told = error.body.get("message") if isinstance(error.body, Mapping) else None
+    return (
+        told if isinstance(told, str) else error.message.removeprefix(f"Error code: {error.status_code} - ")
+    )
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -167,16 +167,25 @@ def checked_parameters(parameters: Parameters) -> Parameters:
 
 
 def endpoint_host(base_url: str) -> str:
-    """The host of an http(s) address, lower-cased. Raises JudgeError where there is none."""
+    """The host of an http(s) address, lower-cased.
+
+    Raises JudgeError where there is none, or where the address holds a credential (it would be recorded).
+    """
+    plain = base_url.isascii() and base_url.isprintable() and " " not in base_url
     try:
         parts = urlsplit(base_url)
-        host = parts.hostname if parts.port != 0 else None
+        host = parts.hostname if plain and parts.port != 0 else None
+        (host or "").encode("idna")
     except ValueError:
         host = None
     if not host or parts.scheme not in {"http", "https"}:
         raise JudgeError(
             "The judge's base URL is not an http or https address such as https://api.openai.com/v1: "
             "give it by option or environment."
+        )
+    if parts.username is not None or parts.password is not None:
+        raise JudgeError(
+            "The judge's base URL holds a user or password: give the key apart from the address."
         )
     return host
 

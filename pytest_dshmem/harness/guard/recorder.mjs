@@ -5,6 +5,7 @@ export const name = 'dshmem-recorder'
 export const inject = ['llm', 'sessions']
 
 export function apply(ctx, config) {
+  // Several processes on one home write to one file: a call is known by its process and number.
   let calls = 0
   const write = (line) => appendFileSync(config.file, JSON.stringify(line) + '\n')
 
@@ -14,13 +15,13 @@ export function apply(ctx, config) {
   })
   ctx.on('llm/stream', (options, next) => {
     calls += 1
-    return record(next(), describeCall(calls, options), write)
+    return record(next(), describeCall(`${process.pid}/${calls}`, options), write)
   }, { prepend: true })
 }
 
-function describeCall(number, options) {
+function describeCall(call, options) {
   return {
-    call: number,
+    call,
     session: options.sessionId === undefined ? null : String(options.sessionId),
     purpose: options.purpose ?? null,
     model: options.model,

@@ -10,41 +10,32 @@ from pytest_dshmem.report.diagnosis import CAUSES, MEANING, count_causes
 from pytest_dshmem.report.figures import GroupFigures
 from pytest_dshmem.report.html.charts import Band, Bar, interval_chart, legend, series_class
 from pytest_dshmem.report.html.content import PageContent, group_label, group_of
-from pytest_dshmem.report.html.elements import Markup, element
+from pytest_dshmem.report.html.elements import Markup, element, together
 from pytest_dshmem.report.html.tables import TableRow, table
 
+TOTAL = "total"
 STATES_WITHOUT_VERDICT = ("unparsed", "judge-error", "unjudged")
 
 
 def headline(content: PageContent) -> Markup:
     """One card a condition and repeat with its total accuracy, its interval and its denominator."""
-    cards = (_card(content, figures) for figures in content.figures.groups)
+    cards = (_card(content, figures, place) for place, figures in enumerate(content.figures.groups))
     return element("section", cards, class_="cards", aria_label="Accuracy in short")
 
 
 def accuracy_section(content: PageContent) -> Markup:
     """Accuracy by category as a table and as a chart."""
     groups = content.figures.groups
-    names = [group_label(figures.group) for figures in groups]
     return element(
         "section",
         element("h2", "Accuracy"),
         element(
             "p",
-            "Right of all answers that were judged, with the 95 % interval (Wilson). Under “by history” the "
-            "interval takes the questions of one history together, since they share its memory.",
+            "Right of all answers that were judged, with the 95 % interval (Wilson). The interval by history "
+            "takes the questions of one history together, since they share its memory.",
         ),
-        element(
-            "div",
-            element("div", (_accuracy_table(content, figures) for figures in groups)),
-            element(
-                "figure",
-                interval_chart("Accuracy by category", list(_bands(content))),
-                legend(names) if len(names) > 1 else None,
-                element("figcaption", "Dots are accuracies, whiskers their 95 % intervals."),
-            ),
-            class_="beside",
-        ),
+        element("div", _side_by_side(content), _chart(content), class_="beside"),
+        (_accuracy_table(content, figures) for figures in groups),
         _official(groups),
         _spread(content),
     )
@@ -78,12 +69,15 @@ def diagnosis_section(content: PageContent) -> Markup | None:
         own = [d for d in content.diagnoses if group_of(d.key) == figures.group]
         counts = count_causes(own)
         rows = [
-            TableRow(cause, (*(counts[cause][c] for c in categories), counts[cause].total(), MEANING[cause]))
+            TableRow(
+                together(cause, element("small", MEANING[cause])),
+                (*(counts[cause][category] for category in categories), counts[cause].total()),
+            )
             for cause in CAUSES
             if cause in counts
         ]
         if rows:
-            columns = ["cause", *categories, "all", "meaning"]
+            columns = ["cause", *categories, "all"]
             parts.append(table(f"Wrong answers under {group_label(figures.group)}", columns, rows))
     if not parts:
         return None
@@ -92,16 +86,15 @@ def diagnosis_section(content: PageContent) -> Markup | None:
         element("h2", "Why answers are wrong"),
         element(
             "p",
-            "From the evidence marks and the frozen memory, by the words they share and without a model: a hint "
-            "where to look, no measurement. The earliest cause in the chain is given.",
+            "From the evidence marks and the frozen memory, by the words they share and without a model: a "
+            "hint where to look, no measurement. The earliest cause in the chain is given.",
         ),
         parts,
     )
 
 
-def _card(content: PageContent, figures: GroupFigures) -> Markup:
+def _card(content: PageContent, figures: GroupFigures, place: int) -> Markup:
     row = figures.score.total
-    colour = series_class(content.series[figures.group.condition])
     if not content.figures.provenance.publishes_total:
         big, detail = "no total", "a smoke selection shows that all works, not how well"
     else:
@@ -109,7 +102,7 @@ def _card(content: PageContent, figures: GroupFigures) -> Markup:
     f1 = None if row.f1 is None else f"token F1 {numbers.percent(row.f1)}"
     return element(
         "article",
-        element("h2", element("span", class_=f"swatch {colour}"), group_label(figures.group)),
+        element("h2", element("span", class_=f"swatch {series_class(place)}"), group_label(figures.group)),
         element("p", big, class_="big"),
         element("p", detail),
         element("p", f"95 % interval {interval_text(row.interval)}") if row.judged else None,
@@ -122,6 +115,39 @@ def interval_text(interval: Interval | NoInterval) -> str:
     if isinstance(interval, NoInterval):
         return f"none: {interval.reason}"
     return numbers.percent_range(interval.low, interval.high)
+
+
+def _chart(content: PageContent) -> Markup:
+    names = {group_label(figures.group): place for place, figures in enumerate(content.figures.groups)}
+    return element(
+        "figure",
+        interval_chart("Accuracy by category", list(_bands(content))),
+        legend(names) if len(names) > 1 else None,
+        element("figcaption", "Dots are accuracies, whiskers their 95 % intervals."),
+    )
+
+
+def _side_by_side(content: PageContent) -> Markup:
+    """Every category with the accuracy of each condition, its interval and its denominator."""
+    groups = content.figures.groups
+    rows = [
+        TableRow(label, tuple(_rate(_labelled(figures.score, label)) for figures in groups), label == TOTAL)
+        for label in _labels(content)
+    ]
+    columns = ["category", *(group_label(figures.group) for figures in groups)]
+    return table("Accuracy by category", columns, rows)
+
+
+def _labels(content: PageContent) -> tuple[str, ...]:
+    total = (TOTAL,) if content.figures.provenance.publishes_total else ()
+    return (*content.figures.categories, *total)
+
+
+def _rate(row: ScoreRow | None) -> Markup | str:
+    if row is None or row.accuracy is None:
+        return numbers.NOTHING
+    details = (_short_text(row.interval), f"{row.correct:,} of {row.judged:,}")
+    return together(numbers.percent(row.accuracy), (element("small", detail) for detail in details))
 
 
 def _accuracy_table(content: PageContent, figures: GroupFigures) -> Markup:
@@ -138,7 +164,7 @@ def _accuracy_table(content: PageContent, figures: GroupFigures) -> Markup:
     if content.figures.provenance.publishes_total:
         rows.append(_accuracy_row(figures.score.total, is_total=True))
     rows.extend(_undisputed(content, figures.score))
-    return table(group_label(figures.group), columns, rows)
+    return table(f"In full: {group_label(figures.group)}", columns, rows)
 
 
 def _accuracy_row(row: ScoreRow, is_total: bool = False) -> TableRow:
@@ -159,6 +185,12 @@ def _accuracy_row(row: ScoreRow, is_total: bool = False) -> TableRow:
 def _short(interval: Interval | NoInterval) -> Markup | str:
     if isinstance(interval, NoInterval):
         return element("abbr", numbers.NOTHING, title=interval.reason)
+    return _short_text(interval)
+
+
+def _short_text(interval: Interval | NoInterval) -> str:
+    if isinstance(interval, NoInterval):
+        return numbers.NOTHING
     return numbers.percent_range(interval.low, interval.high)
 
 
@@ -171,8 +203,7 @@ def _undisputed(content: PageContent, score: ScoreTable) -> Iterable[TableRow]:
 
 
 def _bands(content: PageContent) -> Iterable[Band]:
-    shows_total = content.figures.provenance.publishes_total
-    for label in (*content.figures.categories, *(["total"] if shows_total else [])):
+    for label in _labels(content):
         found = [(figures, _labelled(figures.score, label)) for figures in content.figures.groups]
         yield Band(label, tuple(_chart_bar(place, g, row) for place, (g, row) in enumerate(found)))
 

@@ -1,13 +1,14 @@
 """Charts as SVG that reads without a script: every value is also there as text."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_dshmem.report import numbers
 from pytest_dshmem.report.html.elements import Child, Markup, element
 
-WIDTH = 520
-PLOT_RIGHT = 392
+WIDTH = 420
+PLOT_RIGHT = 274
 ROW = 22
 BAND_HEAD = 24
 BAND_GAP = 10
@@ -47,8 +48,9 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One part of a whole that is drawn as a bar."""
+    """One part of a whole that is drawn as a bar. `series` is its place in the palette."""
 
+    series: int
     name: str
     amount: float
     shown: str
@@ -75,7 +77,7 @@ def interval_chart(title: str, bands: Sequence[Band]) -> Markup:
 def scatter_chart(title: str, x_label: str, points: Sequence[Point]) -> Markup:
     """Accuracy over some quantity, one dot a point."""
     height, left = 220, 44
-    most = max(point.x for point in points) or 1.0
+    most = round_number_above(max(point.x for point in points))
     right = WIDTH - 12
 
     def across(x: float) -> float:
@@ -113,7 +115,7 @@ def share_bar(title: str, segments: Sequence[Segment]) -> Markup:
     total = sum(segment.amount for segment in segments)
     drawn: list[Markup] = []
     left = 0.0
-    for place, segment in enumerate(segments):
+    for segment in segments:
         width = WIDTH * segment.amount / total if total else 0.0
         drawn.append(
             element(
@@ -123,25 +125,35 @@ def share_bar(title: str, segments: Sequence[Segment]) -> Markup:
                 y=0,
                 width=_place(max(0.0, width - 1)),
                 height=18,
-                class_=f"part-{place % PALETTE}",
+                class_=f"{series_class(segment.series)}",
             )
         )
         left += width
     words = "; ".join(f"{segment.name}: {segment.shown}" for segment in segments)
-    legend = (
-        element("li", element("span", class_=f"swatch part-{place % PALETTE}"), f"{s.name} {s.shown}")
-        for place, s in enumerate(segments)
+    entries = (
+        element(
+            "li",
+            element("span", class_=f"swatch {series_class(segment.series)}"),
+            f"{segment.name} {segment.shown}",
+        )
+        for segment in segments
     )
-    return element("div", _svg(title, words, 18, drawn, "bar"), element("ul", legend, class_="legend"))
+    return element("div", _svg(title, words, 18, drawn, "bar"), element("ul", entries, class_="legend"))
 
 
-def legend(names: Sequence[str]) -> Markup:
-    """Which colour is which series."""
+def legend(names: Mapping[str, int]) -> Markup:
+    """Which colour is which series, by name and place in the palette."""
     items = (
         element("li", element("span", class_=f"swatch {series_class(place)}"), name)
-        for place, name in enumerate(names)
+        for name, place in names.items()
     )
     return element("ul", items, class_="legend")
+
+
+def round_number_above(value: float) -> float:
+    """The next number of the kind 1, 2, 4 or 8 times a power of ten, which divides well in four."""
+    power = 10.0 ** math.floor(math.log10(value)) if value > 0 else 1.0
+    return next(step * power for step in (1, 2, 4, 8, 10) if step * power >= value)
 
 
 def _bar(bar: Bar, y: float) -> list[Markup]:

@@ -29,7 +29,7 @@ def comparison_section(figures: ComparisonFigures) -> Markup:
         table(
             "Cost and memory",
             ["measure", *letters],
-            [TableRow(label.strip(), tuple(of(s) for s in figures.sides)) for label, of in measures(figures)],
+            [TableRow(label, tuple(of(s) for s in figures.sides)) for label, of in measures(figures)],
         ),
         (_changes(figures.sides[0], side, paired) for side, paired, _ in figures.pairs),
     )

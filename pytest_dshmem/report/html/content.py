@@ -14,8 +14,8 @@ from pytest_dshmem.report.reading import Group
 class PageContent:
     """`diagnoses` is None where nobody diagnosed; `seal` is the hash of the run's seal where it has one.
 
-    `disputed` are the ids of questions whose golds a published list disputes. Without `texts` neither question
-    nor gold text is shown.
+    `disputed` are the ids of questions whose golds a published list disputes. Without `texts` neither
+    question nor gold text is shown.
     """
 
     figures: RunFigures

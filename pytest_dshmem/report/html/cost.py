@@ -45,8 +45,8 @@ def cost_section(content: PageContent) -> Markup:
         element("h2", "Cost by phase"),
         element(
             "p",
-            "Every attempt counts, failed and repeated ones too. Input is what was not cached; reasoning is a "
-            "part of output and is not added again. ",
+            "Every attempt counts, failed and repeated ones too. Input is what was not cached; reasoning is "
+            "a part of output and is not added again. ",
             _price_words(figures.prices),
             _unmetered_words(figures.ledger),
         ),
@@ -61,7 +61,9 @@ def _condition(name: str, spent: Ledger, prices: Prices | None) -> Markup:
     bar = share_bar(
         f"Tokens by phase: {name}",
         [
-            Segment(phase, ledger.tokens.total or 0.0, _count(ledger.tokens, ledger.at_least))
+            Segment(
+                PHASES.index(phase), phase, ledger.tokens.total or 0.0, _count(ledger.tokens, ledger.at_least)
+            )
             for phase, ledger in rows
         ],
     )

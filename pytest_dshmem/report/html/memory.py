@@ -1,6 +1,6 @@
 """How large the frozen memory is and what of it was used, against accuracy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pytest_dshmem.report import numbers
 from pytest_dshmem.report.comparison_text import compression
@@ -32,16 +32,16 @@ def memory_section(content: PageContent) -> Markup | None:
     )
 
 
-def _sizes(formed: Iterable[tuple[str, MemoryFigures]]) -> Markup:
+def _sizes(formed: Sequence[tuple[str, MemoryFigures]]) -> Markup:
     columns = [
         "condition",
         "memories",
-        "bytes, median",
-        "tokens, median",
+        "bytes",
+        "tokens",
         "history tokens",
         "history / memory",
-        "prompt tokens, median",
-        "files opened, median",
+        "prompt tokens",
+        "files opened",
     ]
     rows = [
         TableRow(
@@ -58,10 +58,10 @@ def _sizes(formed: Iterable[tuple[str, MemoryFigures]]) -> Markup:
         )
         for name, memory in formed
     ]
-    return table("Size of the frozen memories", columns, rows)
+    return table("Size of memories and prompts (medians), and the whole history", columns, rows)
 
 
-def _scatter(content: PageContent, formed: Iterable[tuple[str, MemoryFigures]]) -> Markup | None:
+def _scatter(content: PageContent, formed: Sequence[tuple[str, MemoryFigures]]) -> Markup | None:
     points = [
         Point(content.series[name], f"{frozen.key.sample_id}, {name}", frozen.tokens, frozen.rights.accuracy)
         for name, memory in formed
@@ -73,7 +73,7 @@ def _scatter(content: PageContent, formed: Iterable[tuple[str, MemoryFigures]]) 
     return element(
         "figure",
         scatter_chart("Accuracy against size of memory", "tokens of frozen memory", points),
-        legend(list(content.series)) if len(content.series) > 1 else None,
+        legend({name: content.series[name] for name, _ in formed}) if len(formed) > 1 else None,
         element(
             "figcaption",
             "One dot for each memory: its tokens, and the accuracy of the questions asked on it.",

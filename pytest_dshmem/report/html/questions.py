@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pytest_dshmem.record.entries import Selected
+from pytest_dshmem.record.entries import QuestionKey, Selected
 from pytest_dshmem.report import numbers
 from pytest_dshmem.report.diagnosis import MEANING, Diagnosis
 from pytest_dshmem.report.figures import QuestionFigures
@@ -95,7 +95,7 @@ def _sample(
     content: PageContent,
     sample: str,
     questions: list[AskedQuestion],
-    diagnoses: Mapping[object, Diagnosis],
+    diagnoses: Mapping[QuestionKey, Diagnosis],
     is_open: bool,
 ) -> Markup:
     kinds = " ".join(sorted(frozenset[str]().union(*(question.kinds for question in questions))))
@@ -122,7 +122,9 @@ def _sample_rates(questions: list[AskedQuestion]) -> str:
     )
 
 
-def _question(content: PageContent, asked: AskedQuestion, diagnoses: Mapping[object, Diagnosis]) -> Markup:
+def _question(
+    content: PageContent, asked: AskedQuestion, diagnoses: Mapping[QuestionKey, Diagnosis]
+) -> Markup:
     selected = asked.selected
     disputed = selected.key.question_id in content.disputed
     tags = [
@@ -145,7 +147,9 @@ def _question(content: PageContent, asked: AskedQuestion, diagnoses: Mapping[obj
     )
 
 
-def _answer(content: PageContent, answer: QuestionFigures, diagnoses: Mapping[object, Diagnosis]) -> Markup:
+def _answer(
+    content: PageContent, answer: QuestionFigures, diagnoses: Mapping[QuestionKey, Diagnosis]
+) -> Markup:
     key = answer.item.selected.key
     diagnosis = diagnoses.get(key)
     return element(

@@ -1,0 +1,79 @@
+"""Fixtures: a formation and its frozen snapshot once a session, a question and its hypothesis a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_dshmem.face.collection import FormationCase, QuestionCase
+from pytest_dshmem.face.results import attach
+from pytest_dshmem.face.session import BenchmarkSession, session_of
+
+if TYPE_CHECKING:
+    from pytest_dshmem.datasets.views import Question
+    from pytest_dshmem.experiment.freezing import Snapshot
+    from pytest_dshmem.record.entries import Formation, Hypothesis
+
+    Ask = Callable[[Question], Hypothesis]
+
+
+@pytest.fixture(scope="session")
+def dshmem(pytestconfig: pytest.Config) -> BenchmarkSession:
+    """The session's benchmarks: their data, runs and engines."""
+    return session_of(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def formation_case(request: pytest.FixtureRequest) -> FormationCase:
+    """One sample under one condition."""
+    case: FormationCase = request.param
+    return case
+
+
+@pytest.fixture
+def question_case(request: pytest.FixtureRequest) -> QuestionCase:
+    """One question under one condition."""
+    case: QuestionCase = request.param
+    return case
+
+
+@pytest.fixture(scope="session")
+def formation(formation_case: FormationCase, dshmem: BenchmarkSession) -> Formation | None:
+    """The isolated home's formation, ended well. None for a condition that forms no memory."""
+    return dshmem.formation(formation_case)
+
+
+@pytest.fixture(scope="session")
+def snapshot(
+    formation: Formation | None, formation_case: FormationCase, dshmem: BenchmarkSession
+) -> Snapshot | None:
+    """The frozen memory that all questions of the sample start from. None where there is no memory."""
+    return dshmem.snapshot(formation_case) if formation is not None else None
+
+
+@pytest.fixture
+def question(question_case: QuestionCase, dshmem: BenchmarkSession) -> Question:
+    """The question's text and date. There is no way from here to its gold answer."""
+    return dshmem.question(question_case)
+
+
+@pytest.fixture
+def ask(
+    question_case: QuestionCase,
+    snapshot: Snapshot | None,
+    dshmem: BenchmarkSession,
+    request: pytest.FixtureRequest,
+) -> Ask:
+    """Asks the test's question in a fresh session on the snapshot; the hypothesis goes into the record."""
+    del snapshot  # asking begins when it is frozen
+
+    def ask_once(question: Question) -> Hypothesis:
+        if question.id != question_case.question_id:
+            raise ValueError(f"this test asks {question_case.question_id}, not {question.id}")
+        hypothesis = dshmem.hypothesis(question_case)
+        attach(request.node, hypothesis)
+        return hypothesis
+
+    return ask_once

@@ -1,0 +1,215 @@
+"""Every option of the plugin, once: command line, ini value, help, default and type come from this table.
+
+Precedence: command line, then ini file, then environment (where the help names a variable), then default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from pytest_dshmem.experiment.condition import CONDITIONS, ConditionError, parse_conditions
+from pytest_dshmem.record.places import is_inside_repository
+
+WORKER_KEY = "dshmem_options"
+
+
+def option(
+    default: Any, text: str, *, flag: str | None = None, choices: tuple[str, ...] = (), metavar: str = ""
+) -> Any:
+    return field(
+        default=default, metadata={"help": text, "flag": flag, "choices": choices, "metavar": metavar}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """All options with their values. Paths are absolute."""
+
+    mode: str = option(
+        "memory", f"conditions, comma-separated: {', '.join(CONDITIONS)}", flag="--mode", metavar="MODES"
+    )
+    offline: bool = option(
+        False, "use the embedded model and judge; figures are not benchmark results", flag="--offline"
+    )
+    run: Path | None = option(None, "run directory: kept, and continued by the same command", metavar="DIR")
+    data: Path | None = option(None, "folder or file of the data set (env DSHMEM_DATA)", metavar="PATH")
+    allow_unpinned: bool = option(False, "use a data file that is not the published one, and say so")
+    variant: str = option("s", "size of LongMemEval", choices=("oracle", "s", "m"))
+    no_captions: bool = option(False, "leave the captions of shared images out of LoCoMo")
+    limit: int | None = option(None, "ask at most N questions of each condition", metavar="N")
+    select: str = option("full", "smoke, stratified, full, or a file of question ids", metavar="NAME|FILE")
+    split: str = option("all", "questions to tune on, or to report on", choices=("all", "dev", "held-out"))
+    category: str = option("", "only questions of these categories, comma-separated", metavar="NAMES")
+    abstention: str = option("with", "unanswerable questions", choices=("with", "without", "only"))
+    rerun: str = option("", "only questions by their last verdicts", choices=("wrong", "failed", "changed"))
+    repeat: int = option(1, "do everything N times, to see the spread", metavar="N")
+    memory: str = option("reference", "memory system: a bundled profile or a TOML file", metavar="NAME|PATH")
+    model: str = option("", "model of the agent (default: the source home's, or deepseek-v4-flash)")
+    base_url: str = option("", "model endpoint (env DEEPSEEK_BASE_URL)", metavar="URL")
+    source_home: Path | None = option(
+        None, "DSH home to take model and credential from, and nothing else", metavar="DIR"
+    )
+    ingest_effort: str = option("low", "reasoning effort while ingesting")
+    question_effort: str = option("high", "reasoning effort while answering")
+    ingestion: str = option("transcript", "how sessions come in", choices=("transcript", "replay"))
+    context_window: int = option(1_000_000, "tokens that the model takes", metavar="N")
+    ingest_timeout: float = option(600.0, "seconds for the ingestion of a session", metavar="S")
+    question_timeout: float = option(300.0, "seconds for a question", metavar="S")
+    start_timeout: float = option(180.0, "seconds for the start of a runtime", metavar="S")
+    ingest_steps: int = option(16, "model calls that one session's ingestion may take", metavar="N")
+    question_steps: int = option(10, "model calls that one question may take", metavar="N")
+    attempts: int = option(2, "attempts at a session or question that failed", metavar="N")
+    concurrency: int = option(4, "units of work in flight, in each process", metavar="K")
+    sandbox: Path | None = option(None, "where sandboxes are made (default: a private temporary folder)")
+    judge_model: str = option("", "judge (env DSHMEM_JUDGE_MODEL, else gpt-4o-mini)", metavar="MODEL")
+    judge_base_url: str = option("", "judge endpoint (env OPENAI_BASE_URL)", metavar="URL")
+    judge_prompt: Path | None = option(None, "judge with the prompt in this file", metavar="FILE")
+    official_script: Path | None = option(
+        None, "judge with the prompts of LongMemEval's evaluate_qa.py", metavar="FILE"
+    )
+    judge_concurrency: int = option(32, "judge calls in flight", metavar="K")
+    judge_timeout: float = option(60.0, "seconds for a judge call", metavar="S")
+    no_judge: bool = option(False, "do not judge now; `dshmem judge RUN` does it later")
+    plan: bool = option(False, "say what the run would take, and run nothing")
+    prices: Path | None = option(None, "price file (TOML)", metavar="FILE")
+    max_cost: float | None = option(None, "stop in good order when this much is spent", metavar="MONEY")
+    max_tokens: int | None = option(None, "stop in good order when so many tokens are used", metavar="N")
+    compare: str = option("", "compare with these runs, comma-separated", metavar="RUNS")
+    force: bool = option(False, "compare runs even where they are not comparable, and say why")
+    fail_under: float | None = option(None, "exit 1 if the accuracy in percent is lower", metavar="PERCENT")
+    no_worse_than: Path | None = option(None, "exit 1 unless at least as good as this run", metavar="RUN")
+    html: Path | None = option(None, "write the report as one HTML file", metavar="FILE")
+    json: Path | None = option(None, "write the report as JSON", metavar="FILE")
+    overlay: Path | None = option(
+        None, "published audit of wrong golds, for a second accuracy", metavar="FILE"
+    )
+    without_text: bool = option(False, "leave question and gold text out of the run and its reports")
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Registers every option on the command line and in the ini file."""
+    group = parser.getgroup("dshmem", "memory benchmarks for DeepSeek Harness")
+    for spec in dataclasses.fields(Options):
+        flag, kind = _flag(spec), _kind(spec)
+        if kind is bool:
+            group.addoption(flag, dest=_dest(spec), action="store_true", default=None, help=_help(spec))
+        else:
+            group.addoption(
+                flag,
+                dest=_dest(spec),
+                default=None,
+                type=_checked(spec),
+                metavar=_metavar(spec),
+                help=_help(spec),
+            )
+        parser.addini(_dest(spec), f"{flag}: {spec.metadata['help']}", default=None)
+
+
+def read_options(config: pytest.Config) -> Options:
+    """The options of this session; a worker takes those that the controller has read."""
+    sent = getattr(config, "workerinput", {}).get(WORKER_KEY)
+    if sent is not None:
+        return options_from_plain(sent)
+    return Options(**{spec.name: _value(config, spec) for spec in dataclasses.fields(Options)})
+
+
+def options_as_plain(options: Options) -> dict[str, Any]:
+    """Options as builtins that travel to a worker."""
+    return {name: str(v) if isinstance(v, Path) else v for name, v in dataclasses.asdict(options).items()}
+
+
+def options_from_plain(plain: dict[str, Any]) -> Options:
+    kinds = {spec.name: _kind(spec) for spec in dataclasses.fields(Options)}
+    values: dict[str, Any] = {
+        name: Path(value) if kinds[name] is Path and value is not None else value
+        for name, value in plain.items()
+    }
+    return Options(**values)
+
+
+def _value(config: pytest.Config, spec: dataclasses.Field[Any]) -> Any:
+    given = config.getoption(_dest(spec))
+    if given is not None:
+        return _absolute(given, config.invocation_params.dir)
+    written = config.getini(_dest(spec))
+    if written in (None, "", []):
+        return spec.default
+    try:
+        value = _boolean(str(written)) if _kind(spec) is bool else _checked(spec)(str(written))
+    except argparse.ArgumentTypeError as error:
+        raise pytest.UsageError(f"ini value {_dest(spec)}: {error}") from None
+    return _absolute(value, config.inipath.parent if config.inipath else config.rootpath)
+
+
+def _absolute(value: Any, folder: Path) -> Any:
+    return folder / value.expanduser() if isinstance(value, Path) else value
+
+
+def _checked(spec: dataclasses.Field[Any]) -> Callable[[str], Any]:
+    kind, choices = _kind(spec), spec.metadata["choices"]
+
+    def parse(text: str) -> Any:
+        if choices and text not in choices:
+            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}")
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+        if kind in (int, float) and not value > 0 and spec.name != "fail_under":
+            raise argparse.ArgumentTypeError(f"{text!r} is not more than 0")
+        return _checked_by_name(spec.name, value)
+
+    return parse
+
+
+def _checked_by_name(name: str, value: Any) -> Any:
+    if name == "mode":
+        try:
+            parse_conditions(value)
+        except ConditionError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    if name in ("run", "sandbox") and is_inside_repository(value):
+        raise argparse.ArgumentTypeError(f"{value} lies inside a repository; name a folder outside of it")
+    return value
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("0", "false", "no", "off"):
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+
+
+def _kind(spec: dataclasses.Field[Any]) -> Any:
+    hint = get_type_hints(Options)[spec.name]
+    return next((part for part in get_args(hint) if part is not type(None)), hint)
+
+
+def _flag(spec: dataclasses.Field[Any]) -> str:
+    return spec.metadata["flag"] or f"--dshmem-{spec.name.replace('_', '-')}"
+
+
+def _dest(spec: dataclasses.Field[Any]) -> str:
+    return f"dshmem_{spec.name}"
+
+
+def _metavar(spec: dataclasses.Field[Any]) -> str:
+    return spec.metadata["metavar"] or "|".join(spec.metadata["choices"]) or "NAME"
+
+
+def _help(spec: dataclasses.Field[Any]) -> str:
+    default = spec.default
+    shown = (
+        f" (default: {default})"
+        if default not in (None, "", False) and "default" not in spec.metadata["help"]
+        else ""
+    )
+    return f"{spec.metadata['help']}{shown}".replace("%", "%%")

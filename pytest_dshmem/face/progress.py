@@ -1,0 +1,131 @@
+"""Progress: a line for every session ingested or consolidated and every memory frozen, as it happens.
+
+The journals are followed rather than the work, so the lines are the same with and without workers. Questions
+show as the tests that they are.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_dshmem.face.distribution import is_controller
+
+if TYPE_CHECKING:
+    from pytest_dshmem.record.entries import Call, Consolidation, Formation, Ingestion
+    from pytest_dshmem.record.run_directory import RunDirectory
+
+FOLLOWER = pytest.StashKey["Follower"]()
+POLL_SECONDS = 0.25
+
+
+class Follower:
+    """Follows the runs of a session in a thread and writes lines through the terminal reporter."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._started_at = time.time()
+        self._over = threading.Event()
+        self._followed: dict[Path, RunNews] = {}
+        self._thread = threading.Thread(target=self._run, name="dshmem-progress", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Writes what is left to say, and ends."""
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(POLL_SECONDS):
+            self._tell()
+        self._tell()
+
+    def _tell(self) -> None:
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        lines = [line for news in self._news() for line in news.lines()]
+        if reporter is None or self._config.get_verbosity() < 0:
+            return
+        for line in lines:
+            reporter.ensure_newline()
+            reporter.write_line(line)
+
+    def _news(self) -> Iterator[RunNews]:
+        from pytest_dshmem.face.session import session_of
+        from pytest_dshmem.record.run_directory import RunDirectory
+
+        for path in session_of(self._config).runs():
+            if path not in self._followed:
+                self._followed[path] = RunNews(RunDirectory(path), self._started_at)
+            yield self._followed[path]
+
+
+class RunNews:
+    """What is new in one run since the last look."""
+
+    def __init__(self, run: RunDirectory, since: float) -> None:
+        self._since = since
+        self._ingestions = run.ingestions.reader()
+        self._consolidations = run.consolidations.reader()
+        self._formations = run.formations.reader()
+
+    def lines(self) -> list[str]:
+        """A line for each thing done in this session, in the order in which it ended."""
+        told = [
+            *((one.started_at + one.seconds, ingestion_line(one)) for one in self._ingestions.new_entries()),
+            *(
+                (one.started_at + one.seconds, consolidation_line(one))
+                for one in self._consolidations.new_entries()
+            ),
+            *((one.started_at + one.seconds, formation_line(one)) for one in self._formations.new_entries()),
+        ]
+        return [line for ended, line in sorted(told) if ended >= self._since]
+
+
+def ingestion_line(entry: Ingestion) -> str:
+    state = "ingested" if entry.state == "ingested" else f"{entry.state}: {entry.reason}"
+    return _line(entry.key.sample_id, entry.key.condition, f"session {entry.session} {state}", entry)
+
+
+def consolidation_line(entry: Consolidation) -> str:
+    state = entry.state if entry.reason is None else f"{entry.state}: {entry.reason}"
+    return _line(
+        entry.key.sample_id, entry.key.condition, f"session {entry.session} consolidated, {state}", entry
+    )
+
+
+def formation_line(entry: Formation) -> str:
+    if entry.state == "failed":
+        return f"{entry.key.sample_id} {entry.key.condition}: not formed: {entry.reason}"
+    size = sum(file.bytes for file in entry.files)
+    what = f"memory frozen, {len(entry.files)} files, {size / 1000:,.1f} kB"
+    return f"{entry.key.sample_id} {entry.key.condition}: {what}, {entry.seconds:.1f} s"
+
+
+def start(config: pytest.Config) -> None:
+    """Begins to follow, on the process that has the terminal, if any test of ours was collected."""
+    from pytest_dshmem.face.session import SESSION
+
+    if FOLLOWER in config.stash or hasattr(config, "workerinput"):
+        return
+    if SESSION in config.stash and (config.stash[SESSION].benches or is_controller(config)):
+        config.stash[FOLLOWER] = Follower(config)
+
+
+def stop(config: pytest.Config) -> None:
+    if FOLLOWER in config.stash:
+        config.stash[FOLLOWER].close()
+        del config.stash[FOLLOWER]
+
+
+def _line(sample: str, condition: str, what: str, entry: Ingestion | Consolidation) -> str:
+    return f"{sample} {condition}: {what}, {entry.seconds:.1f} s, {_tokens(entry.calls):,} tokens"
+
+
+def _tokens(calls: tuple[Call, ...]) -> int:
+    used = [call.usage for call in calls if call.usage is not None]
+    return sum(usage.input + usage.cache_read + usage.cache_write + usage.output for usage in used)

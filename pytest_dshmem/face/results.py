@@ -1,0 +1,42 @@
+"""What travels with a test report: one encoding, here, and its one decoding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_dshmem.record.entries import Hypothesis
+
+CARRIER = "dshmem"
+
+
+def attach(item: pytest.Item, hypothesis: Hypothesis) -> None:
+    """Puts a hypothesis on a test: once whole, and as single values that JUnit shows."""
+    calls = hypothesis.calls
+    used = [call.usage for call in calls if call.usage is not None]
+    properties = {
+        "dshmem_state": hypothesis.state,
+        "dshmem_hypothesis": hypothesis.hypothesis,
+        "dshmem_seconds": round(hypothesis.seconds, 3),
+        "dshmem_calls": len(calls),
+        "dshmem_failed_calls": sum(1 for call in calls if call.failure),
+        "dshmem_input_tokens": sum(usage.input for usage in used),
+        "dshmem_cache_read_tokens": sum(usage.cache_read for usage in used),
+        "dshmem_output_tokens": sum(usage.output for usage in used),
+        "dshmem_opened": " ".join(hypothesis.opened),
+    }
+    item.user_properties += [(name, str(value)) for name, value in properties.items()]
+    item.user_properties.append((CARRIER, hypothesis.model_dump_json()))
+
+
+def detach(report: pytest.TestReport) -> Hypothesis | None:
+    """Takes the hypothesis off a report; the single values stay for JUnit."""
+    from pytest_dshmem.record.entries import Hypothesis
+
+    for name, value in report.user_properties:
+        if name == CARRIER:
+            report.user_properties = [pair for pair in report.user_properties if pair[0] != CARRIER]
+            return Hypothesis.model_validate_json(str(value))
+    return None

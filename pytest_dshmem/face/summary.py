@@ -1,0 +1,191 @@
+"""The terminal summary of one run: judge what was asked, print figures, write reports, hold gates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_dshmem.face.options import Options
+from pytest_dshmem.face.rerun import remember_verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_dshmem.face.workbench import Workbench
+    from pytest_dshmem.record.entries import Verdict
+    from pytest_dshmem.record.run_directory import RunDirectory
+    from pytest_dshmem.report.gates import GateResult
+    from pytest_dshmem.report.lines import Line
+    from pytest_dshmem.report.prices import Prices
+    from pytest_dshmem.report.reading import RunReading
+
+COLOURS = {
+    "heading": {"bold": True},
+    "warning": {"yellow": True},
+    "good": {"green": True},
+    "bad": {"red": True},
+    "dim": {"light": True},
+    "plain": {},
+}
+JUDGED_PER_LINE = 200
+
+
+class RunSummary:
+    """What happens with one run when all its tests are over."""
+
+    def __init__(
+        self,
+        path: Path,
+        options: Options,
+        bench: Workbench,
+        config: pytest.Config,
+        reporter: pytest.TerminalReporter,
+    ) -> None:
+        from pytest_dshmem.record.run_directory import RunDirectory
+
+        self._run: RunDirectory = RunDirectory.open(path)
+        self._options = options
+        self._bench = bench
+        self._config = config
+        self._reporter = reporter
+
+    def carry_out(self) -> bool:
+        """Judges and reports. False where judging broke off or a gate does not hold; never an exception."""
+        from pytest_dshmem.experiment.judging.errors import JudgeError
+        from pytest_dshmem.record.journal import RecordError
+        from pytest_dshmem.report.prices import PriceError
+
+        try:
+            self._run.write_hypotheses({entry.key: entry for entry in self._run.hypotheses.read()})
+            judged = self._judge()
+            return self._report() and judged
+        except (JudgeError, RecordError, PriceError, OSError) as error:
+            self._reporter.write_line(f"ERROR: {error}", red=True)
+            return False
+
+    def _judge(self) -> bool:
+        if self._options.no_judge:
+            self._reporter.write_line(f"not judged; `dshmem judge {self._run.path}` does it")
+            return True
+        from pytest_dshmem.experiment.judging.choice import judge_run, recorded_references
+
+        choice = self._bench.judge_choice
+        protocol = choice.protocol(self._bench.name)
+        references = recorded_references(self._run) or {
+            text.question_id: text for text in self._bench.reference_texts()
+        }
+        outcome = judge_run(self._run, protocol, choice, references, on_progress=self._judge_progress)
+        if outcome.slowdowns:
+            self._reporter.write_line(f"the judge was slowed down {outcome.slowdowns} times by rate limits")
+        if outcome.stopped:
+            self._reporter.write_line(f"judging broke off: {outcome.stopped}", red=True)
+        return outcome.stopped is None
+
+    def _judge_progress(self, done: int, count: int, verdict: Verdict) -> None:
+        del verdict
+        if done % JUDGED_PER_LINE == 0 or done == count:
+            self._reporter.write_line(f"judged {done:,} of {count:,}")
+
+    def _report(self) -> bool:
+        from pytest_dshmem.report.reading import read_run
+        from pytest_dshmem.report.summary import summary
+
+        self._keep_facts()
+        reading = read_run(self._run.path)
+        prices = self._bench.prices
+        self._diagnose(reading)
+        self._show(summary(reading, prices))
+        self._show_lost(reading)
+        compared = self._compare(reading, prices)
+        self._write_reports(reading, prices)
+        self._config.hook.pytest_dshmem_summary(config=self._config, run=self._run.path, reading=reading)
+        held = [self._show_gate(result) for result in self._gates(reading)]
+        return compared and all(held)
+
+    def _keep_facts(self) -> None:
+        """What is known only now: the size of the histories that memories were formed from, and prices."""
+        from pytest_dshmem.experiment.planning import history_tokens
+        from pytest_dshmem.experiment.tokenizer import find_tokenizer
+
+        tokenizer = find_tokenizer()
+        facts = self._run.manifest.facts
+        known = facts.get("history_tokens", {}) if facts.get("tokenizer") == tokenizer.name else {}
+        formed = {entry.key.sample_id for entry in self._run.formations.read() if entry.state == "frozen"}
+        tokens = {
+            sample: known.get(sample) or history_tokens(self._bench.benchmark.history(sample), tokenizer)
+            for sample in sorted(formed)
+        }
+        amended: dict[str, object] = {"history_tokens": tokens, "tokenizer": tokenizer.name}
+        if self._bench.prices is not None:
+            amended["prices"] = self._bench.prices.as_record()
+        if self._bench.slowdowns:
+            amended["slowdowns"] = self._bench.slowdowns + int(facts.get("slowdowns", 0))
+        self._run.amend_facts(amended)
+
+    def _diagnose(self, reading: RunReading) -> None:
+        from pytest_dshmem.report.diagnosis import diagnose, write_diagnosis
+        from pytest_dshmem.report.evidence import evidence_texts
+
+        sample_of = {chosen.key.question_id: chosen.sample_id for chosen in reading.selected}
+        evidence = evidence_texts(self._bench.benchmark, sample_of, sample_of)
+        write_diagnosis(self._run.path, diagnose(reading, evidence, self._bench.injected_files))
+
+    def _show_lost(self, reading: RunReading) -> None:
+        """For work on prompts: which questions were right the last time and are wrong now."""
+        lost = remember_verdicts(self._config, self._bench.name, reading)
+        if lost:
+            self._reporter.write_line(f"right the last time, wrong now: {', '.join(lost)}", yellow=True)
+
+    def _compare(self, reading: RunReading, prices: Prices | None) -> bool:
+        from pytest_dshmem.report.compare import CompareError, compare_runs
+        from pytest_dshmem.report.comparison_figures import comparison_figures
+        from pytest_dshmem.report.comparison_text import comparison_lines
+        from pytest_dshmem.report.reading import read_run
+
+        if not self._options.compare:
+            return True
+        try:
+            others = [read_run(Path(text.strip())) for text in self._options.compare.split(",")]
+            for comparison in compare_runs([*others, reading], force=self._options.force):
+                self._show(comparison_lines(comparison_figures(comparison, prices)))
+        except CompareError as error:
+            self._reporter.write_line(f"not compared: {error}", red=True)
+            return False
+        return True
+
+    def _write_reports(self, reading: RunReading, prices: Prices | None) -> None:
+        from pytest_dshmem.record.run_directory import write_atomically
+        from pytest_dshmem.report.html.gathering import page_content
+        from pytest_dshmem.report.html.page import render_page
+        from pytest_dshmem.report.json_report import report_document
+        from pytest_dshmem.report.seal import seal_run
+
+        texts = not self._options.without_text
+        seal_run(self._run.path)
+        if self._options.json:
+            document = report_document(reading, prices, texts=texts)
+            write_atomically(self._options.json, json.dumps(document, indent=1) + "\n")
+        if self._options.html:
+            content = page_content(reading, prices=prices, disputed=self._bench.disputed, texts=texts)
+            write_atomically(self._options.html, render_page(content))
+
+    def _gates(self, reading: RunReading) -> Iterable[GateResult]:
+        from pytest_dshmem.report.gates import fail_under, no_worse_than
+        from pytest_dshmem.report.reading import read_run
+
+        if self._options.fail_under is not None:
+            yield fail_under(reading, self._options.fail_under)
+        if self._options.no_worse_than is not None:
+            yield no_worse_than(reading, read_run(self._options.no_worse_than))
+
+    def _show_gate(self, result: GateResult) -> bool:
+        word = "passed" if result.passed else "FAILED"
+        self._reporter.write_line(f"gate {word}: {result.reason}", red=not result.passed)
+        return result.passed
+
+    def _show(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            self._reporter.write_line(line.text, **COLOURS[line.style])

@@ -1,0 +1,289 @@
+"""One benchmark in one pytest session: its data, its run directory and its engine, each made when needed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_dshmem.face.collection import QuestionCase, cases, open_data
+from pytest_dshmem.face.options import Options
+
+if TYPE_CHECKING:
+    from pytest_dshmem.datasets.views import Benchmark
+    from pytest_dshmem.experiment.engine import Engine
+    from pytest_dshmem.experiment.freezing import Snapshot
+    from pytest_dshmem.experiment.judging.choice import JudgeChoice
+    from pytest_dshmem.experiment.settings import Settings
+    from pytest_dshmem.harness.endpoint import Endpoint
+    from pytest_dshmem.record.entries import FormationKey, ReferenceText, Selected
+    from pytest_dshmem.record.run_directory import RunDirectory
+    from pytest_dshmem.report.prices import Prices
+
+OFFLINE_KEY = "offline"
+OFFLINE_MODEL = "offline-model"
+OFFLINE_JUDGE = "offline-judge"
+DEFAULT_MODEL = "deepseek-v4-flash"
+
+
+class Workbench:
+    """Everything of one benchmark in this process."""
+
+    def __init__(
+        self, name: str, options: Options, run_path: Callable[[str], Path], offline_url: Callable[[], str]
+    ) -> None:
+        self.name = name
+        self.options = options
+        self._run_path = run_path
+        self._offline_url = offline_url
+        self._engine: Engine | None = None
+        self.cases: list[QuestionCase] = []
+
+    @cached_property
+    def benchmark(self) -> Benchmark:
+        return open_data(self.name, self.options)
+
+    @cached_property
+    def all_cases(self) -> list[QuestionCase]:
+        return cases(self.benchmark, self.options)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The experiment's settings. Raises HarnessError and ProfileError where they cannot be had."""
+        from pytest_dshmem.bundled import bundled_path
+        from pytest_dshmem.experiment.settings import Limits, Settings
+        from pytest_dshmem.harness.endpoint import read_source_home
+        from pytest_dshmem.harness.memory_system import load_memory_system
+
+        options = self.options
+        source = read_source_home(options.source_home) if options.source_home else None
+        model = options.model or (source.model if source and source.model else DEFAULT_MODEL)
+        return Settings(
+            endpoint=self._endpoint(),
+            model=OFFLINE_MODEL if options.offline else model,
+            system=load_memory_system(options.memory, bundled_path("memory")),
+            ingest_effort=options.ingest_effort,
+            question_effort=options.question_effort,
+            ingestion="replay" if options.ingestion == "replay" else "transcript",
+            limits=Limits(
+                ingest_steps=options.ingest_steps,
+                ingest_seconds=options.ingest_timeout,
+                question_steps=options.question_steps,
+                question_seconds=options.question_timeout,
+                start_seconds=options.start_timeout,
+                attempts=options.attempts,
+                context_window=options.context_window,
+            ),
+        )
+
+    @cached_property
+    def judge_choice(self) -> JudgeChoice:
+        """The judge that the options ask for. Raises JudgeError where there is no credential for it."""
+        from pytest_dshmem.experiment.judging.choice import JudgeChoice
+
+        options = self.options
+        choice = JudgeChoice(
+            model=OFFLINE_JUDGE if options.offline else options.judge_model,
+            base_url=self._offline_url() if options.offline else options.judge_base_url,
+            api_key=OFFLINE_KEY if options.offline else "",
+            prompt=options.judge_prompt,
+            official_script=options.official_script,
+            concurrency=options.judge_concurrency,
+            timeout_seconds=options.judge_timeout,
+        )
+        return choice.completed(os.environ)
+
+    @cached_property
+    def prices(self) -> Prices | None:
+        """The price file's content. Raises PriceError where it cannot be used."""
+        from pytest_dshmem.report.prices import load_prices
+
+        return load_prices(self.options.prices) if self.options.prices else None
+
+    @cached_property
+    def disputed(self) -> frozenset[str]:
+        """The questions whose golds the overlay disputes. Raises OverlayError where it cannot be used."""
+        from pytest_dshmem.report.overlay import load_overlay
+
+        if self.options.overlay is None:
+            return frozenset()
+        samples = dict.fromkeys(listing.sample_id for listing in self.benchmark.listings())
+        return load_overlay(self.options.overlay, list(samples))
+
+    @property
+    def injected_files(self) -> tuple[str, ...]:
+        """Patterns of memory files that the agent sees without opening them."""
+        return self.settings.system.injected
+
+    @property
+    def slowdowns(self) -> int:
+        """How often rate limits made this process lower its concurrency."""
+        return self._engine.gate.slowdowns if self._engine is not None else 0
+
+    @cached_property
+    def run(self) -> RunDirectory:
+        """The run directory, made or continued. Raises RecordError where that cannot be."""
+        from pytest_dshmem.record.run_directory import RunDirectory
+
+        return RunDirectory.create(self._run_path(self.name), self._fields(), self._facts())
+
+    @property
+    def was_opened(self) -> bool:
+        """Whether this process has opened the run."""
+        return "run" in self.__dict__
+
+    def prepare(self, chosen: Sequence[QuestionCase]) -> None:
+        """Opens the run for the chosen questions and says so in it. Starts nothing."""
+        self.cases = list(chosen)
+        self._require_consolidation()
+        if not self.options.no_judge:
+            self.judge_choice.protocol(self.name)
+        self.run.select(self._selected())
+        if not self.options.without_text:
+            self.run.add_references(self.reference_texts())
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, working; made and started when the first test needs it."""
+        if self._engine is None:
+            from pytest_dshmem.experiment.assembly import Experiment, assemble, work_item
+            from pytest_dshmem.harness.sandbox import Sandbox
+
+            items = [
+                work_item(
+                    case.question_id,
+                    case.formation.sample_id,
+                    case.formation.condition,
+                    case.formation.repeat,
+                )
+                for case in self.cases
+            ]
+            experiment = Experiment(
+                benchmark=self.benchmark,
+                settings=self.settings,
+                run=self.run,
+                sandbox=Sandbox.for_run(self.run.manifest.run_id, parent=self.options.sandbox),
+                items=items,
+                concurrency=self.options.concurrency,
+            )
+            self._engine = assemble(experiment)
+            self._engine.start()
+        return self._engine
+
+    def snapshot(self, key: FormationKey) -> Snapshot:
+        """The frozen memory of a formation that is done."""
+        from pytest_dshmem.experiment.freezing import open_snapshot
+
+        return open_snapshot(self.run.snapshot_folder(key))
+
+    @property
+    def halted(self) -> str | None:
+        """Why the engine stopped before its time, if it did."""
+        return self._engine.halted if self._engine is not None else None
+
+    def finish(self, *, abandon: bool) -> None:
+        """Ends all work in this process."""
+        if self._engine is not None:
+            self._engine.finish(abandon=abandon)
+
+    def reference_texts(self) -> Iterator[ReferenceText]:
+        """Question and gold of every chosen question, for the judge."""
+        from pytest_dshmem.record.entries import ReferenceText
+
+        for question_id in dict.fromkeys(case.question_id for case in self.cases):
+            question = self.benchmark.question(question_id)
+            reference = self.benchmark.reference(question_id)
+            yield ReferenceText(
+                question_id=question_id,
+                asked_on=question.asked_on,
+                question=question.text,
+                gold=reference.gold,
+                category=reference.category,
+                abstention=reference.abstention,
+            )
+
+    def _selected(self) -> Iterator[Selected]:
+        from pytest_dshmem.record.entries import QuestionKey, Selected
+
+        for case in self.cases:
+            formation = case.formation
+            yield Selected(
+                id=case.id,
+                key=QuestionKey(
+                    question_id=case.question_id,
+                    condition=formation.condition.name,
+                    repeat=formation.repeat,
+                ),
+                sample_id=formation.sample_id,
+                category=case.category,
+                abstention=case.abstention,
+            )
+
+    def _require_consolidation(self) -> None:
+        wanted = any(case.formation.condition.consolidates for case in self.cases)
+        if wanted and not self.settings.system.consolidates:
+            raise pytest.UsageError(
+                f"--mode memory-consolidate: the memory system {self.settings.system.name} has no "
+                "consolidator in its profile; use --mode memory"
+            )
+
+    def _endpoint(self) -> Endpoint:
+        from pytest_dshmem.harness.endpoint import Endpoint, read_source_home, resolve_endpoint
+
+        if self.options.offline:
+            return Endpoint(api_key=OFFLINE_KEY, base_url=self._offline_url())
+        source = read_source_home(self.options.source_home) if self.options.source_home else None
+        return resolve_endpoint(os.environ, base_url=self.options.base_url or None, source=source)
+
+    def _fields(self) -> dict[str, str | int | float | bool | None]:
+        file = self.benchmark.file
+        return {
+            **self.settings.fields(),
+            "benchmark": self.name,
+            "data.sha256": file.sha256,
+            "data.captions": not self.options.no_captions,
+            "offline": self.options.offline,
+            "selection": self.options.select,
+            "split": self.options.split,
+        }
+
+    def _facts(self) -> dict[str, object]:
+        from importlib.metadata import version
+
+        file = self.benchmark.file
+        packages = (
+            "pytest-dshmem",
+            "deepseek-harness-sdk",
+            "deepseek-harness-runtime-bin",
+            "openai",
+            "pytest",
+        )
+        return {
+            "data": {
+                "name": file.name,
+                "bytes": file.bytes,
+                "pinned": file.pinned,
+                "sample_corpus": file.sample_corpus,
+                "oddities": self.benchmark.oddities(),
+            },
+            "categories": list(self.benchmark.categories),
+            "memory_system": {
+                "title": self.settings.system.title,
+                "verified": self.settings.system.verified,
+                "unverified": list(self.settings.system.unverified),
+                "metering": self.settings.system.usage.metering,
+            },
+            "versions": {package: version(package) for package in packages},
+        }
+
+
+def temporary_run_folder() -> Path:
+    """Where a run lives that nobody named a folder for."""
+    from pytest_dshmem.harness.sandbox import default_parent
+
+    return default_parent() / f"run-{secrets.token_hex(6)}"
