@@ -40,6 +40,10 @@ class RunHalted(Exception):
     """The run has stopped before this unit was done. `reason` says why, in one sentence."""
 
 
+def _nothing() -> None:
+    """What is done while waiting if nothing else is wanted."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkItem:
     """One question to be asked, and the formation whose snapshot it needs, if any."""
@@ -60,6 +64,10 @@ class Group:
     @property
     def name(self) -> str:
         return NO_MEMORY if self.formation is None else opaque_name(self.formation)
+
+    @property
+    def unit_prefix(self) -> str:
+        return f"ask:{self.name}/"
 
     @property
     def position(self) -> int:
@@ -119,9 +127,10 @@ class Engine:
             self._threads.append(thread)
             thread.start()
 
-    def hypothesis(self, key: QuestionKey) -> Hypothesis:
+    def hypothesis(self, key: QuestionKey, while_waiting: Callable[[], None] = _nothing) -> Hypothesis:
         """The hypothesis of a question, as soon as it is there. Raises RunHalted where it will not come."""
         while True:
+            while_waiting()
             with self._changed:
                 found = self._settled_hypothesis(key)
                 if found is not None:
@@ -131,9 +140,10 @@ class Engine:
                 self._changed.wait(FOREIGN_POLL_SECONDS)
                 self._read_news()
 
-    def formation(self, key: FormationKey) -> Formation:
+    def formation(self, key: FormationKey, while_waiting: Callable[[], None] = _nothing) -> Formation:
         """How a formation ended, as soon as it has. Raises RunHalted where it will not."""
         while True:
+            while_waiting()
             with self._changed:
                 found = self._formations.get(key)
                 if found is not None:
@@ -218,8 +228,11 @@ class Engine:
         if group.formation is not None and self._formations[group.formation].state == "failed":
             group.waiting.clear()
             return None
+        if not self._is_worth_joining(group):
+            return None
         for place, (_position, item) in enumerate(group.waiting):
-            unit = f"ask:{item.question.condition}/{item.question.question_id}#{item.question.repeat}"
+            key = item.question
+            unit = f"{group.unit_prefix}{key.condition}/{key.question_id}#{key.repeat}"
             if self._settled_hypothesis(item.question) is not None:
                 del group.waiting[place]
                 return self._take_from(group) if group.waiting else None
@@ -235,6 +248,11 @@ class Engine:
                 self._asking.add(item.question)
                 return lambda: self._ask(group, item, unit)
         return None
+
+    def _is_worth_joining(self, group: Group) -> bool:
+        """Whether to open a home for questions that other processes are at: not if they are done soon."""
+        others = 0 if group.in_flight else self._claims.others_at(group.unit_prefix)
+        return others == 0 or len(group.waiting) > 2 * self._concurrency * others
 
     def _form(self, key: FormationKey, unit: str) -> None:
         formation: Formation | None = None

@@ -88,6 +88,7 @@ class RuntimePool:
         self._changed = threading.Condition()
         self._places: list[Place] = []
         self._starting: Counter[str] = Counter()
+        self._asking: Counter[str] = Counter()
         self._taken = 0
         self._closed = False
         self._numbers = itertools.count(1)
@@ -104,11 +105,12 @@ class RuntimePool:
     @contextlib.contextmanager
     def for_question(self, formation: str, snapshot: Snapshot | None) -> Iterator[QuestionHome]:
         """A home with the snapshot, for one question. Raises PoolClosed and HarnessError."""
-        place = self._join(formation) or self._start(formation, snapshot)
-        try:
-            yield place.home
-        finally:
-            self._leave(place)
+        with self._asking_in(formation):
+            place = self._join(formation) or self._start(formation, snapshot)
+            try:
+                yield place.home
+            finally:
+                self._leave(place)
 
     def release(self, formation: str) -> None:
         """Closes the homes of a formation of which no question is left."""
@@ -132,15 +134,23 @@ class RuntimePool:
         shares_workspace = any(root.base == "workspace" for root in self._settings.system.state)
         return 1 if shares_workspace else self._capacity
 
+    @contextlib.contextmanager
+    def _asking_in(self, formation: str) -> Iterator[None]:
+        with self._changed:
+            self._asking[formation] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._asking[formation] -= 1
+
     def _join(self, formation: str) -> Place | None:
         """A home that is there already; None where the caller shall start one, for which room is taken."""
         with self._changed:
             while True:
                 self._require_open()
                 place = self._least_loaded(formation)
-                if place is not None and (
-                    place.load < SESSIONS_BEFORE_ANOTHER_RUNTIME or not self._may_start(formation)
-                ):
+                if place is not None and not self._may_start(formation):
                     place.load += 1
                     return place
                 if self._may_start(formation):
@@ -194,8 +204,11 @@ class RuntimePool:
         return min(open_places, key=lambda place: place.load, default=None)
 
     def _may_start(self, formation: str) -> bool:
+        """Whether one more home is worth its start: all that there are, or will be, have enough to do."""
         homes = sum(1 for place in self._places if place.formation == formation and place.home.usable)
-        return homes + self._starting[formation] < self._homes_a_snapshot
+        homes += self._starting[formation]
+        enough = 1 if self._exclusive else SESSIONS_BEFORE_ANOTHER_RUNTIME
+        return homes < self._homes_a_snapshot and self._asking[formation] > homes * enough
 
     def _find_room(self) -> list[Place] | None:
         """Takes room for a runtime; the idle home that had to go for it, if any. None where all are busy."""

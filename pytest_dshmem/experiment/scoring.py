@@ -85,6 +85,10 @@ class ScoreTable:
     total: ScoreRow
     items: tuple[ItemScore, ...]
 
+    def row(self, label: str) -> ScoreRow | None:
+        """The row of a category, or the total; None for a category of which nothing was selected."""
+        return next((row for row in (*self.rows, self.total) if row.label == label), None)
+
 
 def score(
     selected: Sequence[Selected],

@@ -6,6 +6,7 @@ show as the tests that they are.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -25,34 +26,49 @@ POLL_SECONDS = 0.25
 
 
 class Follower:
-    """Follows the runs of a session in a thread and writes lines through the terminal reporter."""
+    """Follows the runs of a session and writes lines through the terminal reporter.
+
+    Where tests run in this process, lines are written while a test waits, with its output capture set aside.
+    The controller of workers has no such moments, and no capture: there a thread writes them.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._started_at = time.time()
-        self._over = threading.Event()
+        self._looked_at = float("-inf")
         self._followed: dict[Path, RunNews] = {}
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def follow_in_background(self) -> None:
         self._thread = threading.Thread(target=self._run, name="dshmem-progress", daemon=True)
         self._thread.start()
+
+    def tell(self) -> None:
+        """Writes what is new, if the last look was long enough ago."""
+        if time.monotonic() - self._looked_at < POLL_SECONDS:
+            return
+        self._looked_at = time.monotonic()
+        lines = [line for news in self._news() for line in news.lines()]
+        if not lines or self._config.get_verbosity() < 0:
+            return
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        capture = self._config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+            for line in lines:
+                reporter.write_line(line)
 
     def close(self) -> None:
         """Writes what is left to say, and ends."""
         self._over.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
+        self._looked_at = float("-inf")
+        self.tell()
 
     def _run(self) -> None:
         while not self._over.wait(POLL_SECONDS):
-            self._tell()
-        self._tell()
-
-    def _tell(self) -> None:
-        reporter = self._config.pluginmanager.getplugin("terminalreporter")
-        lines = [line for news in self._news() for line in news.lines()]
-        if reporter is None or self._config.get_verbosity() < 0:
-            return
-        for line in lines:
-            reporter.ensure_newline()
-            reporter.write_line(line)
+            self.tell()
 
     def _news(self) -> Iterator[RunNews]:
         from pytest_dshmem.face.session import session_of
@@ -108,12 +124,18 @@ def formation_line(entry: Formation) -> str:
 
 def start(config: pytest.Config) -> None:
     """Begins to follow, on the process that has the terminal, if any test of ours was collected."""
-    from pytest_dshmem.face.session import SESSION
+    from pytest_dshmem.face.session import SESSION, session_of
 
     if FOLLOWER in config.stash or hasattr(config, "workerinput"):
         return
-    if SESSION in config.stash and (config.stash[SESSION].benches or is_controller(config)):
+    if not config.pluginmanager.hasplugin("terminalreporter"):
+        return
+    if is_controller(config):
         config.stash[FOLLOWER] = Follower(config)
+        config.stash[FOLLOWER].follow_in_background()
+    elif SESSION in config.stash and config.stash[SESSION].benches:
+        config.stash[FOLLOWER] = Follower(config)
+        session_of(config).while_waiting = config.stash[FOLLOWER].tell
 
 
 def stop(config: pytest.Config) -> None:

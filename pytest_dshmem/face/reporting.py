@@ -58,7 +58,7 @@ def finish(session: pytest.Session, exitstatus: int) -> None:
 
 def summarise(reporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
     """Judges every run of this session and prints what came out."""
-    if SESSION not in config.stash:
+    if SESSION not in config.stash or config.stash[SESSION].is_worker:
         return
     ours = config.stash[SESSION]
     if ours.problem is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -36,6 +37,7 @@ class BenchmarkSession:
         self._several = False
         self.options: Options = read_options(config)
         self.benches: dict[str, Workbench] = {}
+        self.while_waiting: Callable[[], None] = lambda: None
         self.problem: str | None = None
         self.planned: list[str] = []
 
@@ -90,7 +92,7 @@ class BenchmarkSession:
         if not case.condition.forms_memory:
             return None
         try:
-            formation = self.bench(case.benchmark).engine.formation(_formation_key(case))
+            formation = self.bench(case.benchmark).engine.formation(_formation_key(case), self.while_waiting)
         except RunHalted as halted:
             self._end(str(halted))
         if formation.state != "frozen":
@@ -111,7 +113,7 @@ class BenchmarkSession:
             question_id=case.question_id, condition=formation.condition.name, repeat=formation.repeat
         )
         try:
-            return self.bench(formation.benchmark).engine.hypothesis(key)
+            return self.bench(formation.benchmark).engine.hypothesis(key, self.while_waiting)
         except RunHalted as halted:
             self._end(str(halted))
 

@@ -129,8 +129,7 @@ class RunSummary:
         from pytest_dshmem.report.diagnosis import diagnose, write_diagnosis
         from pytest_dshmem.report.evidence import evidence_texts
 
-        sample_of = {chosen.key.question_id: chosen.sample_id for chosen in reading.selected}
-        evidence = evidence_texts(self._bench.benchmark, sample_of, sample_of)
+        evidence = evidence_texts(self._bench.benchmark, reading.selected)
         write_diagnosis(self._run.path, diagnose(reading, evidence, self._bench.injected_files))
 
     def _show_lost(self, reading: RunReading) -> None:

@@ -72,11 +72,12 @@ class Claims:
                 self._table.append(ClaimLine(unit=unit, owner=self.owner, event="drop"))
                 self._catch_up()
 
-    def others_at_work(self) -> bool:
-        """Whether another live process holds any claim."""
+    def others_at(self, prefix: str = "") -> int:
+        """How many other live processes hold claims on units whose names begin so."""
         with self._thread_lock:
             self._catch_up()
-            return any(owner != self.owner and self._is_alive(owner) for owner in set(self._owners.values()))
+            owners = {owner for unit, owner in self._owners.items() if unit.startswith(prefix)}
+            return sum(1 for owner in owners - {self.owner} if self._is_alive(owner))
 
     def close(self) -> None:
         """Ends this owner's life: whatever it still holds is free for others."""

@@ -60,15 +60,9 @@ def spread_lines(condition: ConditionFigures) -> list[Line]:
     return entry("repeats", text + (deviation or "; fewer than three make no trend"))
 
 
-def group_label(group: GroupFigures) -> str:
-    """`memory`, and `memory #2` for its second repeat."""
-    suffix = f" #{group.group.repeat}" if group.group.repeat > 1 else ""
-    return group.group.condition + suffix
-
-
 def _columns(figures: RunFigures, groups: Sequence[GroupFigures]) -> list[Row]:
     by_category = [{row.label: row for row in group.score.rows} for group in groups]
-    rows = [Row(("", *(group_label(group) for group in groups)), "dim")]
+    rows = [Row(("", *(group.group.label for group in groups)), "dim")]
     for category in figures.categories:
         rows.append(Row((category, *(_right_of(rows.get(category)) for rows in by_category))))
     if figures.provenance.publishes_total:

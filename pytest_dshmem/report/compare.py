@@ -223,5 +223,4 @@ def _run_names(readings: Sequence[RunReading]) -> list[str]:
 
 
 def _label(run: str, group: Group) -> str:
-    repeat = f"repeat {group.repeat}" if group.repeat > 1 else ""
-    return " ".join(part for part in (run, group.condition, repeat) if part)
+    return f"{run} {group.label}" if run else group.label

@@ -41,16 +41,13 @@ def _differences(title: str, differences: Sequence[Difference], style: Style) ->
 def _accuracy(figures: ComparisonFigures) -> list[Line]:
     rows = [Row(("accuracy", *(side.letter for side in figures.sides)), "heading")]
     for category in figures.categories:
-        rows.append(Row((category, *(_rate(_row(side, category)) for side in figures.sides))))
-    rows.append(Row(("total", *(_rate(side.score.total) for side in figures.sides)), "heading"))
+        rows.append(Row((category, *(rate(side.score.row(category)) for side in figures.sides))))
+    rows.append(Row(("total", *(rate(side.score.total) for side in figures.sides)), "heading"))
     return table(rows)
 
 
-def _row(side: Side, category: str) -> ScoreRow | None:
-    return next((row for row in side.score.rows if row.label == category), None)
-
-
-def _rate(row: ScoreRow | None) -> str:
+def rate(row: ScoreRow | None) -> str:
+    """An accuracy with what it was divided by."""
     if row is None or not row.judged:
         return numbers.NOTHING
     return f"{numbers.percent(row.accuracy)} ({row.correct:,}/{row.judged:,})"

@@ -1,12 +1,14 @@
 """Why a wrong answer is wrong, from the evidence marks and the saved records, without a model.
 
-The memory is the sample's frozen snapshot. A turn of the evidence counts as formed where some passage of the
-memory (`PASSAGE_LINES` lines that follow each other, blank ones left out) holds at least `FORMED_SHARE` of
-the turn's content words. Words are compared without their commonest English endings.
+The memory is the sample's frozen snapshot. A turn of the evidence counts as formed where some line of the
+memory holds at least `FORMED_SHARE` of the turn's content words. Words are compared without their commonest
+English endings.
 
-What this cannot see: a fact kept in other words counts as not formed, and a passage that shares the turn's
-words without its fact counts as formed. A memory that is not text (a database, say) is not looked into. The
-counts are for finding out where to look, and are no measurement.
+What this cannot see: a fact kept in other words, or over several lines, counts as not formed, and a line that
+shares the turn's words without its fact counts as formed. The share was chosen on LoCoMo's marks: of turns that
+kept 60 % of their content words it finds 94 in 100, and of turns that are not there at all it takes 13 in 100
+for formed, from other lines of the same conversation. A memory that is not text (a database, say) is not looked
+into. The counts are for finding out where to look, and are no measurement.
 """
 
 import json
@@ -46,7 +48,6 @@ MEANING: Mapping[Cause, str] = {
 }
 
 FORMED_SHARE = 0.4
-PASSAGE_LINES = 2
 FILE_NAME = "diagnosis.jsonl"
 
 _WORD = re.compile(r"[^\W_]+")
@@ -128,9 +129,9 @@ def read_diagnosis(run: Path) -> tuple[Diagnosis, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A frozen memory in passages: the passages that hold each word stem, and the file of each passage."""
+    """A frozen memory line by line: the lines that hold each word stem, and the file of each line."""
 
-    passages: Mapping[str, tuple[int, ...]]
+    lines: Mapping[str, tuple[int, ...]]
     files: tuple[str, ...]
     injected: frozenset[str]
 
@@ -143,23 +144,23 @@ class Memory:
         stems = content_stems(text)
         if not stems:
             return None
-        shared = Counter(passage for stem in stems for passage in self.passages.get(stem, ()))
+        shared = Counter(line for stem in stems for line in self.lines.get(stem, ()))
         least = FORMED_SHARE * len(stems)
-        return frozenset(self.files[passage] for passage, count in shared.items() if count >= least)
+        return frozenset(self.files[line] for line, count in shared.items() if count >= least)
 
 
 def read_memory(run: Path, formation: Formation, injected: Sequence[str]) -> Memory:
     """Reads a formation's snapshot. Files that are not UTF-8 text are left out."""
     folder = RunDirectory(run).snapshot_folder(formation.key) / "files"
-    passages: defaultdict[str, list[int]] = defaultdict(list)
+    lines: defaultdict[str, list[int]] = defaultdict(list)
     files: list[str] = []
     for file in formation.files:
-        for passage in _passages(folder / file.root / file.path):
-            for stem in content_stems(passage):
-                passages[stem].append(len(files))
+        for line in _lines(folder / file.root / file.path):
+            for stem in content_stems(line):
+                lines[stem].append(len(files))
             files.append(f"{file.root}/{file.path}")
     return Memory(
-        passages={stem: tuple(places) for stem, places in passages.items()},
+        lines={stem: tuple(places) for stem, places in lines.items()},
         files=tuple(files),
         injected=frozenset(file for file in files if _matches(file, injected)),
     )
@@ -219,16 +220,14 @@ def _cause(
     return "answered-wrongly" if places or chosen.abstention else "no-evidence"
 
 
-def _passages(path: Path) -> list[str]:
+def _lines(path: Path) -> list[str]:
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:
         return []
     except OSError as error:
         raise RecordError(f"cannot read {path} of the snapshot: {error.strerror or error}") from error
-    lines = [line for line in text.splitlines() if line.strip()]
-    last = max(1, len(lines) - PASSAGE_LINES + 1)
-    return ["\n".join(lines[start : start + PASSAGE_LINES]) for start in range(last)] if lines else []
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def _matches(file: str, patterns: Sequence[str]) -> bool:

@@ -3,33 +3,30 @@
 from collections.abc import Iterable
 from functools import cache
 
-from pytest_dshmem.datasets.views import Benchmark, History, Turn
+from pytest_dshmem.datasets.views import Benchmark, EvidencePlace, History
+from pytest_dshmem.record.entries import Selected
 
 
-def evidence_texts(
-    benchmark: Benchmark, question_ids: Iterable[str], sample_of: dict[str, str]
-) -> dict[str, tuple[str, ...]]:
-    """The marked turns of each question, as `text` and, where there is one, the picture's caption.
+def evidence_texts(benchmark: Benchmark, selected: Iterable[Selected]) -> dict[str, tuple[str, ...]]:
+    """By question id the marked turns, each as its text and, where there is one, the picture's caption.
 
-    `sample_of` maps question ids to sample ids. A mark that names no turn, or one that the history does not
-    have, gives no text: a whole session is too much to look for.
+    A mark that names no turn gives no text: a whole session is too much to look for. Neither does a mark that
+    points past the history's end.
     """
     histories = cache(benchmark.history)
-    return {
-        question: tuple(
-            text
-            for place in benchmark.reference(question).evidence
-            if place.turn is not None
-            and (text := _turn_text(histories(sample_of[question]), place.session, place.turn))
-        )
-        for question in question_ids
-    }
+    texts: dict[str, tuple[str, ...]] = {}
+    for chosen in selected:
+        question = chosen.key.question_id
+        if question not in texts:
+            history = histories(chosen.sample_id)
+            said = (_said(history, place) for place in benchmark.reference(question).evidence)
+            texts[question] = tuple(text for text in said if text)
+    return texts
 
 
-def _turn_text(history: History, session: int, turn: int) -> str:
-    turns = next((one.turns for one in history.sessions if one.number == session), ())
-    return _said(turns[turn - 1]) if 0 < turn <= len(turns) else ""
-
-
-def _said(turn: Turn) -> str:
+def _said(history: History, place: EvidencePlace) -> str:
+    turns = next((session.turns for session in history.sessions if session.number == place.session), ())
+    if place.turn is None or not 1 <= place.turn <= len(turns):
+        return ""
+    turn = turns[place.turn - 1]
     return f"{turn.text} {turn.caption}" if turn.caption else turn.text

@@ -25,8 +25,7 @@ def history_lines(found: History) -> list[Line]:
 def _series(series: Series) -> list[Line]:
     configuration, first = series.configuration, series.occasions[0]
     source = provenance(first.unit.reading)
-    repeat = f" #{configuration.group.repeat}" if configuration.group.repeat > 1 else ""
-    title = " ".join(part for part in (source.benchmark, configuration.group.condition + repeat) if part)
+    title = " ".join(part for part in (source.benchmark, configuration.group.label) if part)
     described = ", ".join(
         part
         for part in (
@@ -38,7 +37,7 @@ def _series(series: Series) -> list[Line]:
         )
         if part
     )
-    columns = ("started (UTC)", "run", "accuracy", "right/judged", "95 % interval", "against first")
+    columns = ("run", "started (UTC)", "accuracy", "right/judged", "95 % interval", "against first")
     rows = [Row(columns, "dim"), *(Row(_cells(occasion)) for occasion in series.occasions)]
     lines = [heading(title), *paragraph(described, "dim", indent=2), *table(rows)]
     for warning in source.warnings:
@@ -55,8 +54,8 @@ def _cells(occasion: Occasion) -> tuple[str, ...]:
         else numbers.NOTHING
     )
     return (
-        started.strftime("%Y-%m-%d %H:%M"),
         occasion.path.name,
+        started.strftime("%Y-%m-%d %H:%M"),
         numbers.percent(occasion.accuracy),
         f"{occasion.right:,}/{occasion.judged:,}",
         shown,

@@ -38,6 +38,11 @@ class Group:
     condition: str
     repeat: int = 1
 
+    @property
+    def label(self) -> str:
+        """`memory`, and `memory #2` for its second repeat."""
+        return self.condition if self.repeat == 1 else f"{self.condition} #{self.repeat}"
+
 
 @dataclass(frozen=True, slots=True)
 class RunReading:

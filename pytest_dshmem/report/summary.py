@@ -5,7 +5,6 @@ import datetime
 from pytest_dshmem.report.accuracy_lines import (
     READING_AID,
     accuracy_section,
-    group_label,
     side_by_side,
     spread_lines,
 )
@@ -83,7 +82,7 @@ def _condition(condition: ConditionFigures, figures: RunFigures) -> list[Line]:
     lines: list[Line] = []
     for group in condition.groups:
         lines += [BLANK] if lines else []
-        lines += [heading(group_label(group)), *accuracy_section(group, figures.provenance.publishes_total)]
+        lines += [heading(group.group.label), *accuracy_section(group, figures.provenance.publishes_total)]
     if figures.provenance.publishes_total:
         lines += spread_lines(condition)
     cost = cost_section(condition.ledger, figures.prices)

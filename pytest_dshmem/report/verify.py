@@ -15,7 +15,7 @@ from pytest_dshmem.record.entries import Hypothesis, QuestionKey, Verdict
 from pytest_dshmem.record.fingerprint import fingerprint
 from pytest_dshmem.record.journal import RecordError
 from pytest_dshmem.record.run_directory import RunDirectory
-from pytest_dshmem.report.reading import RunReading, read_run
+from pytest_dshmem.report.reading import Group, RunReading, read_run
 from pytest_dshmem.report.seal import Seal, SealedFile, differing_places, read_seal, recomputed, sealed_files
 
 MOST_FIGURES_NAMED = 10
@@ -296,5 +296,4 @@ def _figure_findings(file: str, recorded: Any, path: Path) -> Iterator[Finding]:
 
 
 def _name(key: QuestionKey) -> str:
-    repeat = f", repeat {key.repeat}" if key.repeat > 1 else ""
-    return f"{key.question_id} ({key.condition}{repeat})"
+    return f"{key.question_id} ({Group(key.condition, key.repeat).label})"

@@ -63,5 +63,6 @@ def test_the_text_fits_the_terminal(tmp_path: Path) -> None:
     synthetic_run(tmp_path / "b", conditions=("memory",), correct=nothing)
     lines = history_lines(history([tmp_path]))
     assert max(columns(line.text) for line in lines) <= WIDTH
-    text = "\n".join(line.text for line in lines)
+    text = " ".join(" ".join(line.text for line in lines).split())
+    assert "+66.7 (p 0.008)" in text or "-66.7 (p 0.008)" in text
     assert "66.7 points apart; fewer than three make no trend" in text

@@ -9,7 +9,7 @@ from pytest_dshmem.report import numbers
 from pytest_dshmem.report.diagnosis import CAUSES, MEANING, count_causes
 from pytest_dshmem.report.figures import GroupFigures
 from pytest_dshmem.report.html.charts import Band, Bar, interval_chart, legend, series_class
-from pytest_dshmem.report.html.content import PageContent, group_label, group_of
+from pytest_dshmem.report.html.content import PageContent, group_of
 from pytest_dshmem.report.html.elements import Markup, element, together
 from pytest_dshmem.report.html.tables import TableRow, table
 
@@ -55,7 +55,7 @@ def unanswered_section(content: PageContent) -> Markup | None:
         "section",
         element("h2", "Not answered, not judged"),
         element("p", "States of their own: none of these counts as right or as wrong."),
-        table("Questions without a verdict", ["state", *(group_label(g.group) for g in groups)], rows),
+        table("Questions without a verdict", ["state", *(g.group.label for g in groups)], rows),
     )
 
 
@@ -78,7 +78,7 @@ def diagnosis_section(content: PageContent) -> Markup | None:
         ]
         if rows:
             columns = ["cause", *categories, "all"]
-            parts.append(table(f"Wrong answers under {group_label(figures.group)}", columns, rows))
+            parts.append(table(f"Wrong answers under {figures.group.label}", columns, rows))
     if not parts:
         return None
     return element(
@@ -102,7 +102,7 @@ def _card(content: PageContent, figures: GroupFigures, place: int) -> Markup:
     f1 = None if row.f1 is None else f"token F1 {numbers.percent(row.f1)}"
     return element(
         "article",
-        element("h2", element("span", class_=f"swatch {series_class(place)}"), group_label(figures.group)),
+        element("h2", element("span", class_=f"swatch {series_class(place)}"), figures.group.label),
         element("p", big, class_="big"),
         element("p", detail),
         element("p", f"95 % interval {interval_text(row.interval)}") if row.judged else None,
@@ -118,7 +118,7 @@ def interval_text(interval: Interval | NoInterval) -> str:
 
 
 def _chart(content: PageContent) -> Markup:
-    names = {group_label(figures.group): place for place, figures in enumerate(content.figures.groups)}
+    names = {figures.group.label: place for place, figures in enumerate(content.figures.groups)}
     return element(
         "figure",
         interval_chart("Accuracy by category", list(_bands(content))),
@@ -131,10 +131,10 @@ def _side_by_side(content: PageContent) -> Markup:
     """Every category with the accuracy of each condition, its interval and its denominator."""
     groups = content.figures.groups
     rows = [
-        TableRow(label, tuple(_rate(_labelled(figures.score, label)) for figures in groups), label == TOTAL)
+        TableRow(label, tuple(_rate(figures.score.row(label)) for figures in groups), label == TOTAL)
         for label in _labels(content)
     ]
-    columns = ["category", *(group_label(figures.group) for figures in groups)]
+    columns = ["category", *(figures.group.label for figures in groups)]
     return table("Accuracy by category", columns, rows)
 
 
@@ -164,7 +164,7 @@ def _accuracy_table(content: PageContent, figures: GroupFigures) -> Markup:
     if content.figures.provenance.publishes_total:
         rows.append(_accuracy_row(figures.score.total, is_total=True))
     rows.extend(_undisputed(content, figures.score))
-    return table(f"In full: {group_label(figures.group)}", columns, rows)
+    return table(f"In full: {figures.group.label}", columns, rows)
 
 
 def _accuracy_row(row: ScoreRow, is_total: bool = False) -> TableRow:
@@ -204,16 +204,12 @@ def _undisputed(content: PageContent, score: ScoreTable) -> Iterable[TableRow]:
 
 def _bands(content: PageContent) -> Iterable[Band]:
     for label in _labels(content):
-        found = [(figures, _labelled(figures.score, label)) for figures in content.figures.groups]
+        found = [(figures, figures.score.row(label)) for figures in content.figures.groups]
         yield Band(label, tuple(_chart_bar(place, g, row) for place, (g, row) in enumerate(found)))
 
 
-def _labelled(score: ScoreTable, label: str) -> ScoreRow | None:
-    return next((row for row in (*score.rows, score.total) if row.label == label), None)
-
-
 def _chart_bar(place: int, figures: GroupFigures, row: ScoreRow | None) -> Bar:
-    name = group_label(figures.group)
+    name = figures.group.label
     if row is None:
         return Bar(place, name, None, None, None, "(not selected)")
     interval = row.interval if isinstance(row.interval, Interval) else None
@@ -234,7 +230,7 @@ def _without_verdict(row: ScoreRow) -> dict[str, int]:
 
 def _official(groups: Sequence[GroupFigures]) -> Markup | None:
     """LongMemEval's own figures, where it is that benchmark."""
-    known = [(group_label(g.group), g.official) for g in groups if g.official is not None]
+    known = [(g.group.label, g.official) for g in groups if g.official is not None]
     if not known:
         return None
     rows = [

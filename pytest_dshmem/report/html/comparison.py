@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from pytest_dshmem.experiment.scoring import ScoreRow
 from pytest_dshmem.experiment.statistics import PairedComparison
 from pytest_dshmem.report import numbers
 from pytest_dshmem.report.compare import Change, Difference, Paired
 from pytest_dshmem.report.comparison_figures import ComparisonFigures, Side
-from pytest_dshmem.report.comparison_text import measures, p_value
+from pytest_dshmem.report.comparison_text import measures, p_value, rate
 from pytest_dshmem.report.html.elements import Markup, element
 from pytest_dshmem.report.html.tables import TableRow, description_list, table
 
@@ -43,20 +42,10 @@ def _differences(title: str, differences: Sequence[Difference], class_: str = "m
 
 def _accuracy(figures: ComparisonFigures) -> list[TableRow]:
     rows = [
-        TableRow(category, tuple(_rate(_labelled(side, category)) for side in figures.sides))
+        TableRow(category, tuple(rate(side.score.row(category)) for side in figures.sides))
         for category in figures.categories
     ]
-    return [*rows, TableRow("total", tuple(_rate(side.score.total) for side in figures.sides), is_total=True)]
-
-
-def _labelled(side: Side, category: str) -> ScoreRow | None:
-    return next((row for row in side.score.rows if row.label == category), None)
-
-
-def _rate(row: ScoreRow | None) -> str:
-    if row is None or not row.judged:
-        return numbers.NOTHING
-    return f"{numbers.percent(row.accuracy)} ({row.correct:,}/{row.judged:,})"
+    return [*rows, TableRow("total", tuple(rate(side.score.total) for side in figures.sides), is_total=True)]
 
 
 def _pair(first: Side, second: Side, paired: Paired) -> Markup:

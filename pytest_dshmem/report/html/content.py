@@ -32,11 +32,6 @@ class PageContent:
         return {figures.condition: place for place, figures in enumerate(self.figures.conditions)}
 
 
-def group_label(group: Group) -> str:
-    """A condition's name, with its repeat where there are several."""
-    return group.condition if group.repeat == 1 else f"{group.condition}, repeat {group.repeat}"
-
-
 def group_of(key: QuestionKey) -> Group:
     """The group that a question belongs to."""
     return Group(key.condition, key.repeat)

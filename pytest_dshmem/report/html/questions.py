@@ -7,7 +7,7 @@ from pytest_dshmem.record.entries import QuestionKey, Selected
 from pytest_dshmem.report import numbers
 from pytest_dshmem.report.diagnosis import MEANING, Diagnosis
 from pytest_dshmem.report.figures import QuestionFigures
-from pytest_dshmem.report.html.content import PageContent, group_label, group_of
+from pytest_dshmem.report.html.content import PageContent, group_of
 from pytest_dshmem.report.html.elements import Markup, element
 from pytest_dshmem.report.html.tables import description_list
 
@@ -114,7 +114,7 @@ def _sample_rates(questions: list[AskedQuestion]) -> str:
     by_group: dict[str, list[str]] = {}
     for question in questions:
         for answer in question.answers:
-            label = group_label(group_of(answer.item.selected.key))
+            label = group_of(answer.item.selected.key).label
             by_group.setdefault(label, []).append(answer.item.state)
     return " · ".join(
         f"{label} {states.count(RIGHT)}/{states.count(RIGHT) + states.count(WRONG)}"
@@ -157,7 +157,7 @@ def _answer(
         element(
             "p",
             element("span", answer.item.state, class_=f"verdict {_tone(answer.item.state)}"),
-            element("span", group_label(group_of(key)), class_="muted"),
+            element("span", group_of(key).label, class_="muted"),
         ),
         element("blockquote", answer.hypothesis) if answer.hypothesis else None,
         element("p", answer.reason, class_="reason") if answer.reason else None,
