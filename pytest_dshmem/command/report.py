@@ -11,13 +11,16 @@ from pytest_dshmem.datasets.views import Benchmark, DataError
 from pytest_dshmem.record.journal import RecordError
 from pytest_dshmem.record.run_directory import write_atomically
 from pytest_dshmem.report.compare import CompareError, Comparison, compare_runs
+from pytest_dshmem.report.diagnosis import read_diagnosis
+from pytest_dshmem.report.diagnosis_text import diagnosis_lines, disputed_lines
+from pytest_dshmem.report.figures import run_figures
 from pytest_dshmem.report.html.gathering import page_content
 from pytest_dshmem.report.html.page import render_page
 from pytest_dshmem.report.json_report import report_document
 from pytest_dshmem.report.overlay import OverlayError, load_overlay
 from pytest_dshmem.report.prices import PriceError, Prices, load_prices
 from pytest_dshmem.report.reading import RunReading, read_run
-from pytest_dshmem.report.summary import summary
+from pytest_dshmem.report.summary import summary_lines
 
 
 def add_report_command(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -70,7 +73,10 @@ def _write_reports(arguments: argparse.Namespace) -> None:
         write_atomically(arguments.json, json.dumps(document, indent=1) + "\n")
         print(f"wrote {arguments.json}")
     if not arguments.html and not arguments.json:
-        show(summary(reading, prices))
+        figures = run_figures(reading, prices)
+        show(summary_lines(figures))
+        show(disputed_lines(figures, _disputed(arguments, reading)))
+        show(diagnosis_lines(read_diagnosis(reading.path) or (), figures.categories))
 
 
 def _page(arguments: argparse.Namespace, reading: RunReading, prices: Prices | None) -> str:

@@ -30,6 +30,7 @@ class QuestionHome:
         self._snapshot = snapshot
         self._lock = threading.Lock()
         self._dirty = False
+        self._lost = False
         self._prepare()
         self.runtime = Runtime.start(
             home,
@@ -46,7 +47,7 @@ class QuestionHome:
     @property
     def usable(self) -> bool:
         """Whether further questions may be asked here."""
-        return not self._dirty
+        return not self._dirty and not self._lost
 
     def is_clean(self) -> bool:
         """Whether the memory is still the snapshot, byte for byte."""
@@ -57,8 +58,7 @@ class QuestionHome:
 
     def lose(self, session_id: str) -> tuple[Call, ...]:
         """Takes this home out of use: its runtime is gone. The calls that its session had made."""
-        with self._lock:
-            self._dirty = True
+        self._lost = True
         return self.runtime.calls.take_abandoned(session_id)
 
     def relative(self, opened: Iterable[str]) -> tuple[str, ...]:

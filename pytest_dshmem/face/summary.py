@@ -51,6 +51,7 @@ class RunSummary:
         self._bench = bench
         self._config = config
         self._reporter = reporter
+        self._protocol_key: str | None = None
 
     def carry_out(self) -> bool:
         """Judges and reports. False where judging broke off or a gate does not hold; never an exception."""
@@ -74,6 +75,7 @@ class RunSummary:
 
         choice = self._bench.judge_choice
         protocol = choice.protocol(self._bench.name)
+        self._protocol_key = protocol.key
         references = recorded_references(self._run) or {
             text.question_id: text for text in self._bench.reference_texts()
         }
@@ -90,17 +92,24 @@ class RunSummary:
             self._reporter.write_line(f"judged {done:,} of {count:,}")
 
     def _report(self) -> bool:
+        from pytest_dshmem.report.diagnosis_text import disputed_lines
+        from pytest_dshmem.report.figures import run_figures
         from pytest_dshmem.report.reading import read_run
-        from pytest_dshmem.report.summary import summary
+        from pytest_dshmem.report.seal import seal_run
+        from pytest_dshmem.report.summary import summary_lines
 
         self._keep_facts()
-        reading = read_run(self._run.path)
+        reading = read_run(self._run.path, self._protocol_key)
         prices = self._bench.prices
-        self._diagnose(reading)
-        self._show(summary(reading, prices))
+        figures = run_figures(reading, prices)
+        self._show(summary_lines(figures))
+        self._show(self._diagnosed(reading))
+        if self._bench.disputed:
+            self._show(disputed_lines(figures, self._bench.disputed))
         self._show_lost(reading)
         compared = self._compare(reading, prices)
         self._write_reports(reading, prices)
+        seal_run(self._run.path)
         self._config.hook.pytest_dshmem_summary(config=self._config, run=self._run.path, reading=reading)
         held = [self._show_gate(result) for result in self._gates(reading)]
         return compared and all(held)
@@ -125,12 +134,16 @@ class RunSummary:
             amended["slowdowns"] = self._bench.slowdowns + int(facts.get("slowdowns", 0))
         self._run.amend_facts(amended)
 
-    def _diagnose(self, reading: RunReading) -> None:
+    def _diagnosed(self, reading: RunReading) -> list[Line]:
+        """Why wrong answers are wrong; kept in the run, too."""
         from pytest_dshmem.report.diagnosis import diagnose, write_diagnosis
+        from pytest_dshmem.report.diagnosis_text import diagnosis_lines
         from pytest_dshmem.report.evidence import evidence_texts
 
         evidence = evidence_texts(self._bench.benchmark, reading.selected)
-        write_diagnosis(self._run.path, diagnose(reading, evidence, self._bench.injected_files))
+        found = diagnose(reading, evidence, self._bench.injected_files)
+        write_diagnosis(self._run.path, found)
+        return diagnosis_lines(found, reading.categories)
 
     def _show_lost(self, reading: RunReading) -> None:
         """For work on prompts: which questions were right the last time and are wrong now."""
@@ -160,10 +173,8 @@ class RunSummary:
         from pytest_dshmem.report.html.gathering import page_content
         from pytest_dshmem.report.html.page import render_page
         from pytest_dshmem.report.json_report import report_document
-        from pytest_dshmem.report.seal import seal_run
 
         texts = not self._options.without_text
-        seal_run(self._run.path)
         if self._options.json:
             document = report_document(reading, prices, texts=texts)
             write_atomically(self._options.json, json.dumps(document, indent=1) + "\n")

@@ -18,9 +18,9 @@ from pytest_dshmem.harness.paths import Base, HomePaths
 
 BASES: tuple[Base, ...] = ("dsh-home", "home", "workspace")
 POINTER = "latest.json"
-LEFT_OUT = frozenset(
-    {CREDENTIALS_FILE, DOTENV_FILE, "profiles", "cache", ".anonymous-user-id", ".cache", ".npm"}
-)
+MADE_ANEW = frozenset({"profiles", "cache", ".anonymous-user-id", ".cache", ".npm"})
+"""Names at the top of a home; deeper down they are a memory system's own."""
+SECRET = frozenset({CREDENTIALS_FILE, DOTENV_FILE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,11 @@ def _copy_tree(source: Path, target: Path, before: Path | None) -> None:
 
 def _kept_files(folder: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in LEFT_OUT)
+        left_out = SECRET | MADE_ANEW if Path(place) == folder else SECRET
+        folders[:] = sorted(name for name in folders if name not in left_out)
         for name in sorted(files):
             path = Path(place) / name
-            if name not in LEFT_OUT and path.is_file() and not path.is_symlink():
+            if name not in left_out and path.is_file() and not path.is_symlink():
                 yield path.relative_to(folder)
 
 

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -22,9 +22,10 @@ from pytest_dshmem.harness.composition import (
     write_launcher,
 )
 from pytest_dshmem.harness.endpoint import HarnessError
+from pytest_dshmem.harness.masking import masked
 from pytest_dshmem.harness.paths import HomePaths
 from pytest_dshmem.harness.sandbox import IsolatedHome
-from pytest_dshmem.harness.turn import Turn, read_turn
+from pytest_dshmem.harness.turn import Turn, TurnFailure, read_turn
 
 if TYPE_CHECKING:
     from deepseek_harness import DeepSeekHarness
@@ -80,7 +81,8 @@ class Runtime:
         nonce = secrets.token_hex(8)
         composition.write_patch(home, nonce)
         write_launcher(home, runtime_command())
-        home.calls_file.unlink(missing_ok=True)
+        for left_by_an_earlier_start in (home.calls_file, home.stderr_file):
+            left_by_an_earlier_start.unlink(missing_ok=True)
         runtime = cls(home, composition, deadlines or Deadlines())
         try:
             runtime._harness.start()
@@ -128,23 +130,30 @@ class Runtime:
     def turn(self, session_id: str, prompt: str, seconds: float) -> Turn:
         """Runs one turn of an open session, until the session and all its children are idle.
 
-        Raises RuntimeLost where the runtime died, and TurnTimeout where it had to be killed for this turn.
+        A model failure is no exception but a turn with a failure in it. Raises RuntimeLost where the runtime
+        died, TurnTimeout where it had to be killed for this turn, HarnessError where it refused the prompt.
         """
+        from deepseek_harness.api import Session
         from deepseek_harness.errors import HarnessError as SdkError
+        from deepseek_harness.errors import JsonRpcError
 
         started = time.time()
         clock = time.monotonic()
         with self._watch.deadline(session_id, seconds + self._deadlines.grace):
             try:
-                result = self._harness.start_session(session_id).run(prompt)
-                self._wait_for_children(session_id, seconds)
+                # Not through the harness, which would start a second runtime in place of a dead one.
+                result = Session(self._harness, session_id).run(prompt)
+                self._wait_for_children(session_id)
+            except JsonRpcError as error:
+                raise HarnessError(f"the harness refused the prompt: {self._first_line(error)}") from error
             except SdkError as error:
                 if self._watch.expired(session_id):
                     raise TurnTimeout(f"no end after {seconds:.0f} s; the runtime was killed") from error
                 raise RuntimeLost(self.explain(error)) from error
-        return read_turn(
+        turn = read_turn(
             result.events, result.final_response, result.finish_reason, started, time.monotonic() - clock
         )
+        return replace(turn, failure=self._masked_failure(turn.failure))
 
     def request(self, method: str, params: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
         """One JSON-RPC request. Raises RuntimeLost where the runtime died or does not answer."""
@@ -159,7 +168,7 @@ class Runtime:
                 self.kill()
             raise RuntimeLost(self.explain(error)) from error
         except JsonRpcError as error:
-            raise HarnessError(f"{method} was refused: {error.message.splitlines()[0]}") from error
+            raise HarnessError(f"{method} was refused: {self._first_line(error)}") from error
         return dict(answer.model_dump())
 
     def resident_bytes(self) -> int:
@@ -180,8 +189,8 @@ class Runtime:
         """What went wrong in one line: the last that the runtime said, else the error itself."""
         said = [line for line in self._stderr().splitlines() if line.strip()]
         telling = [line for line in said if "error" in line.lower() or INACTIVE_WORDS in line]
-        first = str(error).strip().splitlines()
-        return (telling or said or first or [error.__class__.__name__])[-1].strip()[:300]
+        words = (telling or said or [self._first_line(error)])[-1].strip()[:300]
+        return self._masked(words)
 
     def __enter__(self) -> Self:
         return self
@@ -219,10 +228,23 @@ class Runtime:
         except OSError:
             return ""
 
-    def _wait_for_children(self, session_id: str, seconds: float) -> None:
-        self._harness.client.request(
-            "session/wait", {"sessionId": session_id}, response_model=Answer, timeout_seconds=seconds
-        )
+    def _wait_for_children(self, session_id: str) -> None:
+        from deepseek_harness.errors import JsonRpcError
+
+        # A failed turn may be told here once more; its events have said so. The watch bounds the time.
+        with contextlib.suppress(JsonRpcError):
+            self._harness.client.request("session/wait", {"sessionId": session_id}, response_model=Answer)
+
+    def _first_line(self, error: BaseException) -> str:
+        said = str(error).strip().splitlines()
+        return self._masked(said[0] if said else error.__class__.__name__)
+
+    def _masked_failure(self, failure: TurnFailure | None) -> TurnFailure | None:
+        return failure and replace(failure, message=self._masked(failure.message))
+
+    def _masked(self, words: str) -> str:
+        """A provider may repeat the key that it refuses, and these words go into the record."""
+        return str(masked(words, self._composition.endpoint.environment()))
 
     def _drain_in_background(self) -> None:
         """Takes notifications that nobody asked for off the client's queue, which would grow without end."""

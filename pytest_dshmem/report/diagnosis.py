@@ -5,10 +5,12 @@ memory holds at least `FORMED_SHARE` of the turn's content words. Words are comp
 English endings.
 
 What this cannot see: a fact kept in other words, or over several lines, counts as not formed, and a line that
-shares the turn's words without its fact counts as formed. The share was chosen on LoCoMo's marks: of turns that
-kept 60 % of their content words it finds 94 in 100, and of turns that are not there at all it takes 13 in 100
-for formed, from other lines of the same conversation. A memory that is not text (a database, say) is not looked
-into. The counts are for finding out where to look, and are no measurement.
+shares the turn's words without its fact counts as formed.
+
+The share was chosen on LoCoMo's marks: of turns that kept 60 % of their content words it finds 94 in 100, and
+of turns that are not there at all it takes 13 in 100 for formed, from other lines of the same conversation. A
+memory that is no text (a database, say) is not looked into. The counts are for finding out where to look, and
+are no measurement.
 """
 
 import json
@@ -17,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
 
@@ -48,6 +51,7 @@ MEANING: Mapping[Cause, str] = {
 }
 
 FORMED_SHARE = 0.4
+MEMORIES_KEPT = 8
 FILE_NAME = "diagnosis.jsonl"
 
 _WORD = re.compile(r"[^\W_]+")
@@ -92,16 +96,18 @@ def diagnose(
     the agent sees without opening them (`MEMORY.md`, `*.index`). The cause given is the earliest in the
     chain: formed, then opened, then answered.
     """
-    memories: dict[FormationKey, Memory] = {}
+
+    @lru_cache(maxsize=MEMORIES_KEPT)
+    def memory_of(key: FormationKey) -> Memory:
+        return read_memory(reading.path, reading.formations[key], injected)
+
     found = []
     for chosen in reading.selected:
         hypothesis = reading.hypotheses.get(chosen.key)
         if hypothesis is None or not _needs_diagnosis(reading, hypothesis):
             continue
         formation = reading.formation_of(chosen)
-        if formation is not None and formation.key not in memories:
-            memories[formation.key] = read_memory(reading.path, formation, injected)
-        memory = memories.get(formation.key) if formation is not None else None
+        memory = None if formation is None else memory_of(formation.key)
         found.append(_diagnose_one(chosen, hypothesis, memory, evidence.get(chosen.key.question_id, ())))
     return tuple(found)
 

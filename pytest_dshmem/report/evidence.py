@@ -1,7 +1,7 @@
 """The texts of the turns that a data set marks as evidence, for the diagnosis of wrong answers."""
 
 from collections.abc import Iterable
-from functools import cache
+from functools import lru_cache
 
 from pytest_dshmem.datasets.views import Benchmark, EvidencePlace, History
 from pytest_dshmem.record.entries import Selected
@@ -13,7 +13,8 @@ def evidence_texts(benchmark: Benchmark, selected: Iterable[Selected]) -> dict[s
     A mark that names no turn gives no text: a whole session is too much to look for. Neither does a mark that
     points past the history's end.
     """
-    histories = cache(benchmark.history)
+    # One is kept and no more: a history can be large, and questions come sample by sample.
+    histories = lru_cache(maxsize=1)(benchmark.history)
     texts: dict[str, tuple[str, ...]] = {}
     for chosen in selected:
         question = chosen.key.question_id

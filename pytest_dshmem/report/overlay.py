@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_dshmem.experiment.scoring import ScoreRow, ScoreTable, score_row
+from pytest_dshmem.report.numbers import plural
+
 # The gold is right in these entries and only the evidence that it cites is not.
 WITHOUT_EFFECT_ON_SCORE = frozenset({"WRONG_CITATION"})
 
@@ -34,6 +37,13 @@ def load_overlay(path: Path, sample_ids: Sequence[str]) -> frozenset[str]:
         for position, entry in enumerate(_entries(path))
         if _field(entry, "error_type", position, path) not in WITHOUT_EFFECT_ON_SCORE
     )
+
+
+def undisputed_row(score: ScoreTable, disputed: frozenset[str]) -> ScoreRow | None:
+    """The total without the disputed questions; None where none of them was selected."""
+    kept = [item for item in score.items if item.selected.key.question_id not in disputed]
+    left_out = len(score.items) - len(kept)
+    return score_row(f"without {plural(left_out, 'disputed gold')}", kept) if left_out else None
 
 
 def _entries(path: Path) -> list[Any]:

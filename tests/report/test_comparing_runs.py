@@ -1,16 +1,21 @@
 """Two runs are compared on the same questions only, and only where they measured the same thing."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from synthetic_run import PROTOCOL, synthetic_run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic_run import PROTOCOL, SAMPLES, synthetic_run
 
 from pytest_dshmem.record.entries import QuestionKey
 from pytest_dshmem.record.run_directory import RunDirectory
-from pytest_dshmem.report.compare import CompareError, Comparison, compare_runs
+from pytest_dshmem.report.compare import CompareError, Comparison, compare_runs, units_of
 from pytest_dshmem.report.comparison_figures import comparison_document, comparison_figures
 from pytest_dshmem.report.comparison_text import comparison_lines
+from pytest_dshmem.report.figures import run_figures
 from pytest_dshmem.report.lines import WIDTH, columns
 from pytest_dshmem.report.reading import read_run
 
@@ -145,3 +150,24 @@ def test_the_document_holds_the_same_figures_as_the_text(tmp_path: Path) -> None
     assert document["pairs"][0]["total"]["only_b"] == 4
     assert len(document["pairs"][0]["changes"]) == 6
     assert comparison.units[0].reading.protocol == PROTOCOL
+
+
+@given(st.frozensets(st.tuples(st.sampled_from(SAMPLES), st.integers(1, 6))))
+@settings(max_examples=15, deadline=None)
+def test_two_ways_of_computing_every_accuracy_agree(right: frozenset[tuple[str, int]]) -> None:
+    with TemporaryDirectory() as folder:
+        run = run_of(Path(folder, "run"), lambda key: (key.question_id.split("-")[0], number(key)) in right)
+        reading = read_run(run.path)
+        (group,) = run_figures(reading).groups
+        (unit,) = units_of([reading])
+        lines = [json.loads(line) for line in run.verdicts.path.read_text().splitlines()]
+    category = {question: chosen.category for question, chosen in unit.questions.items()}
+    for row in (*group.score.rows, group.score.total):
+        wanted = (
+            set(category) if row is group.score.total else {q for q in category if category[q] == row.label}
+        )
+        by_lines = [line["correct"] for line in lines if line["key"]["question_id"] in wanted]
+        by_unit = [is_right for question, is_right in unit.verdicts.items() if question in wanted]
+        assert row.judged == len(by_lines) == len(by_unit) > 0
+        assert row.correct == sum(by_lines) == sum(by_unit)
+        assert row.accuracy == sum(by_lines) / len(by_lines)

@@ -22,6 +22,8 @@ from pytest_dshmem.report.diagnosis import (
     refuses,
     write_diagnosis,
 )
+from pytest_dshmem.report.diagnosis_text import diagnosis_lines
+from pytest_dshmem.report.lines import WIDTH, columns
 from pytest_dshmem.report.reading import read_run
 
 SAMPLE = "orchard"
@@ -178,6 +180,17 @@ def test_a_diagnosis_is_kept_with_the_run_and_counted_by_category(tmp_path: Path
     assert counts["no-memory"].total() == 10
     assert counts["refused"].total() == 4
     assert counts["no-memory"]["single-hop"] == 6
+
+
+def test_the_text_counts_and_lists_and_fits_the_terminal(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path / "run")
+    reading = read_run(run.path)
+    lines = diagnosis_lines(diagnose(reading, {}), reading.categories)
+    assert max(columns(line.text) for line in lines) <= WIDTH
+    text = " ".join(" ".join(line.text for line in lines).split())
+    assert "refused 0 0 2 2 4" in text
+    assert "refused, the evidence was seen and the agent said that it does not know: 4 questions" in text
+    assert "orchard-q003, orchard-q006, harbour-q003, harbour-q006" in text
 
 
 @pytest.mark.parametrize(

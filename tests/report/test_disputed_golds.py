@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from synthetic_run import synthetic_run
 
-from pytest_dshmem.report.overlay import OverlayError, load_overlay
+from pytest_dshmem.report.diagnosis_text import disputed_lines
+from pytest_dshmem.report.figures import run_figures
+from pytest_dshmem.report.overlay import OverlayError, load_overlay, undisputed_row
+from pytest_dshmem.report.reading import read_run
 
 SAMPLES = ["conv-1", "conv-2"]
 
@@ -55,6 +59,18 @@ def test_a_list_that_cannot_be_used_is_refused_in_one_sentence(
 def test_a_missing_list_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OverlayError, match="cannot read"):
         load_overlay(tmp_path / "nowhere.json", SAMPLES)
+
+
+def test_accuracy_is_shown_on_all_and_without_the_disputed(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path / "run")
+    figures = run_figures(read_run(run.path))
+    # Question 3 is wrong under memory in both samples; question 1 is right everywhere.
+    disputed = frozenset({"orchard-q003", "harbour-q003", "orchard-q001", "elsewhere-q001"})
+    rows = [undisputed_row(group.score, disputed) for group in figures.groups]
+    assert [(row.correct, row.judged) for row in rows if row] == [(1, 9), (7, 9)]
+    lines = disputed_lines(figures, disputed)
+    assert any("66.7 % (8/12)" in line.text and "77.8 % (7/9)" in line.text for line in lines)
+    assert disputed_lines(figures, frozenset()) == []
 
 
 def test_the_published_audit_disputes_99_questions_that_are_asked() -> None:

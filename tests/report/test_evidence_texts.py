@@ -23,7 +23,7 @@ class OneSample:
     """A benchmark of one session and one question that is marked as told."""
 
     name = "one"
-    categories = ("single-hop",)
+    categories: tuple[str, ...] = ("single-hop",)
     file = DataFile(name="one.json", sha256="0" * 64, bytes=1, pinned=False)
 
     def __init__(self, *marks: EvidencePlace) -> None:

@@ -1,5 +1,5 @@
-// JSON-RPC methods of the evaluation: status, open, cancel, dispose, replay, read-back.
-import { readSession, replaySession } from './replay.mjs'
+// JSON-RPC methods of the evaluation: status, open, cancel, dispose, replay.
+import { replaySession } from './replay.mjs'
 
 const ACTIVE = 2
 
@@ -9,8 +9,7 @@ export function serveEvaluationMethods(ctx, policies, nonce) {
     'dshmem/open': (server, params) => openSession(server, policies, params),
     'dshmem/cancel': (_server, params) => cancelTurn(ctx, params),
     'dshmem/dispose': (server, params) => disposeSession(server, policies, params),
-    'dshmem/replay': (_server, params) => replaySession(ctx, params),
-    'dshmem/read-session': (_server, params) => readSession(ctx, params),
+    'dshmem/replay': (server, params) => replaySession(ctx, agentOptionsOf(server), params),
   }
   ctx.effect(async () => {
     const module = await ctx.loader.import('@deepseek-ai/dsh-sdk-jsonrpc-server', () => [])
@@ -45,10 +44,14 @@ async function openSession(server, policies, { sessionId, role, cwd }) {
   const handle = await server.ctx.agents.create({
     sessionId,
     meta: { cwd },
-    agentOptions: { provider: server.provider, model: server.model },
+    agentOptions: agentOptionsOf(server),
   })
   server.sessions.set(sessionId, { handle, failure: undefined })
   return {}
+}
+
+function agentOptionsOf(server) {
+  return { provider: server.provider, model: server.model }
 }
 
 function cancelTurn(ctx, { sessionId }) {

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from pytest_dshmem.experiment.judging.official_metrics import Mean
-from pytest_dshmem.experiment.scoring import ScoreRow, ScoreTable, score_row
+from pytest_dshmem.experiment.scoring import ScoreRow, ScoreTable
 from pytest_dshmem.experiment.statistics import Interval, NoInterval
 from pytest_dshmem.report import numbers
 from pytest_dshmem.report.diagnosis import CAUSES, MEANING, count_causes
@@ -12,6 +12,7 @@ from pytest_dshmem.report.html.charts import Band, Bar, interval_chart, legend, 
 from pytest_dshmem.report.html.content import PageContent, group_of
 from pytest_dshmem.report.html.elements import Markup, element, together
 from pytest_dshmem.report.html.tables import TableRow, table
+from pytest_dshmem.report.overlay import undisputed_row
 
 TOTAL = "total"
 STATES_WITHOUT_VERDICT = ("unparsed", "judge-error", "unjudged")
@@ -196,10 +197,9 @@ def _short_text(interval: Interval | NoInterval) -> str:
 
 def _undisputed(content: PageContent, score: ScoreTable) -> Iterable[TableRow]:
     """The total without the golds that a published list disputes."""
-    kept = [item for item in score.items if item.selected.key.question_id not in content.disputed]
-    left_out = len(score.items) - len(kept)
-    if left_out and content.figures.provenance.publishes_total:
-        yield _accuracy_row(score_row(f"without {numbers.plural(left_out, 'disputed gold')}", kept))
+    row = undisputed_row(score, content.disputed)
+    if row is not None and content.figures.provenance.publishes_total:
+        yield _accuracy_row(row)
 
 
 def _bands(content: PageContent) -> Iterable[Band]:

@@ -6,7 +6,7 @@ from pytest_dshmem.report import numbers
 from pytest_dshmem.report.comparison_text import compression
 from pytest_dshmem.report.html.charts import Point, legend, scatter_chart
 from pytest_dshmem.report.html.content import PageContent
-from pytest_dshmem.report.html.elements import Markup, element
+from pytest_dshmem.report.html.elements import Markup, element, together
 from pytest_dshmem.report.html.tables import TableRow, table
 from pytest_dshmem.report.memory_figures import FrozenMemory, MemoryFigures, Rights
 
@@ -82,12 +82,11 @@ def _scatter(content: PageContent, formed: Sequence[tuple[str, MemoryFigures]]) 
 
 
 def _uses(name: str, memory: MemoryFigures) -> Markup:
-    parts = [
+    accuracies = [
         _rights(f"Accuracy by files opened: {name}", "files", memory.by_opened),
         _rights(f"Accuracy by length of prompt: {name}", "prompt", memory.by_prompt_tokens),
-        _opened(name, memory),
     ]
-    return element("div", parts, class_="side-by-side")
+    return together(element("div", accuracies, class_="side-by-side"), _opened(name, memory))
 
 
 def _rights(caption: str, column: str, rights: Iterable[Rights]) -> Markup | None:
