@@ -1,1 +1,3 @@
-"""Nothing is needed here: the plugin brings its own fixtures. Local hooks and profiles may go in."""
+"""For the project's own tests. A suite needs nothing from here: the plugin brings its fixtures itself."""
+
+pytest_plugins = ["pytester"]

@@ -50,6 +50,17 @@ def read_selection(name_or_file: str, benchmark: Benchmark) -> frozenset[str]:
     return _read_list(Path(name_or_file), listings)
 
 
+def selection_label(name_or_file: str) -> str:
+    """What records call a selection: its name; for a file its name and a hash of what is in it, but no path.
+
+    The file has been read as a selection before.
+    """
+    if name_or_file in ("full", "smoke", "stratified"):
+        return name_or_file
+    path = Path(name_or_file)
+    return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
+
+
 def derive_selection(listings: Sequence[Listing], rule: SelectionRule, seed: str = SEED) -> tuple[str, ...]:
     """The ids that a rule selects from a data set, in data-set order."""
     ranked = sorted(listings, key=lambda listing: _rank(seed, listing.question_id))

@@ -14,7 +14,6 @@ from pytest_dshmem.experiment.runtime_pool import LiveRuntimes, RuntimePool, run
 from pytest_dshmem.experiment.settings import Settings
 from pytest_dshmem.experiment.tokenizer import find_tokenizer
 from pytest_dshmem.harness.sandbox import Sandbox
-from pytest_dshmem.record.claims import Claims
 from pytest_dshmem.record.entries import Call, FormationKey, QuestionKey
 from pytest_dshmem.record.run_directory import RunDirectory
 
@@ -70,7 +69,7 @@ def assemble(
         asker,
         pool,
         live,
-        Claims(experiment.run.work / "claims"),
+        experiment.run.claims(),
         concurrency=concurrency,
         attempts=settings.limits.attempts,
         stop=stop,
@@ -81,12 +80,22 @@ def assemble(
 def context_history(benchmark: Benchmark, question_id: str, condition: Condition) -> History:
     """The history that a condition puts into the prompt: all of it, or the evidence sessions only."""
     history = benchmark.history(benchmark.question(question_id).sample_id)
-    if condition.history == "all":
-        return history
-    places = {place.session for place in benchmark.reference(question_id).evidence}
+    shown = shown_sessions(benchmark, question_id, condition, len(history.sessions))
     return replace(
-        history, sessions=tuple(session for session in history.sessions if session.number in places)
+        history, sessions=tuple(session for session in history.sessions if session.number in shown)
     )
+
+
+def shown_sessions(
+    benchmark: Benchmark, question_id: str, condition: Condition, count: int
+) -> frozenset[int]:
+    """The numbers of those sessions, out of a history's `count`, that a condition puts into the prompt."""
+    if condition.history == "none":
+        return frozenset()
+    numbers = frozenset(range(1, count + 1))
+    if condition.history == "all":
+        return numbers
+    return numbers & {place.session for place in benchmark.reference(question_id).evidence}
 
 
 def _lazy_token_counter() -> Callable[[str], int]:

@@ -48,7 +48,6 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
     unknown = [name for name in names if name not in CONDITIONS]
     if unknown or not names:
         raise ConditionError(
-            f"--mode {text}: there is no condition {unknown[0] if unknown else 'in it'!r}; "
-            f"choose from {', '.join(CONDITIONS)}"
+            f"there is no condition {unknown[0] if unknown else text!r}; choose from {', '.join(CONDITIONS)}"
         )
     return tuple(CONDITIONS[name] for name in dict.fromkeys(names))

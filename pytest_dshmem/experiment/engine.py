@@ -6,21 +6,17 @@ is ready and that nobody has, in order. Results of others arrive through the jou
 """
 
 import threading
-import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pytest_dshmem.experiment.asking import Asker, QuestionLost
+from pytest_dshmem.datasets.views import DataError
+from pytest_dshmem.experiment.asking import Asker
 from pytest_dshmem.experiment.formation import FormationFailed, FormationStopped, Former
-from pytest_dshmem.experiment.freezing import Snapshot
-from pytest_dshmem.experiment.outcome import (
-    RATE_LIMIT,
-    RATE_LIMIT_PAUSE_SECONDS,
-    RATE_LIMITS_BEFORE_GIVING_UP,
-)
+from pytest_dshmem.experiment.outcome import RATE_LIMIT
 from pytest_dshmem.experiment.pressure import PressureGate
+from pytest_dshmem.experiment.question_attempts import TRIED_AGAIN, Means, QuestionAttempts
 from pytest_dshmem.experiment.question_homes import NO_MEMORY
 from pytest_dshmem.experiment.runtime_pool import LiveRuntimes, PoolClosed, RuntimePool
 from pytest_dshmem.harness.endpoint import HarnessError
@@ -29,15 +25,16 @@ from pytest_dshmem.record.entries import Call, Formation, FormationKey, Hypothes
 from pytest_dshmem.record.journal import RecordError
 from pytest_dshmem.record.run_directory import RunDirectory, formation_name, opaque_name
 
-LOSSES_BEFORE_GIVING_UP = 3
 FOREIGN_POLL_SECONDS = 0.1
-
-TRIED_AGAIN = frozenset({"error", "timeout", "contaminated"})
-"""States that circumstances caused: a later run tries these again. What the agent itself did stands."""
+INTERNAL_ERRORS = "internal-errors.txt"
 
 
 class RunHalted(Exception):
     """The run has stopped before this unit was done. `reason` says why, in one sentence."""
+
+
+class NotFormed(Exception):
+    """A question that will not be asked because its memory could not be formed: why, in one sentence."""
 
 
 def _nothing() -> None:
@@ -69,6 +66,10 @@ class Group:
     def unit_prefix(self) -> str:
         return f"ask:{self.name}/"
 
+    def unit(self, question: QuestionKey) -> str:
+        """The name under which one of the questions is claimed."""
+        return f"{self.unit_prefix}{question.condition}/{question.question_id}#{question.repeat}"
+
     @property
     def position(self) -> int:
         return self.waiting[0][0]
@@ -95,20 +96,20 @@ class Engine:
     ) -> None:
         self._run = run
         self._former = former
-        self._asker = asker
         self._pool = pool
         self._live = live
         self._claims = claims
         self._concurrency = concurrency
-        self._attempts = attempts
         self._stop = stop
         self._on_calls = on_calls
         former.on_calls = self.spent
         self.gate = gate or PressureGate(concurrency)
+        self._means = Means(asker, pool, self.gate, stop, attempts, self._record, self.halt)
         self._changed = threading.Condition()
         self._formations: dict[FormationKey, Formation] = {}
         self._hypotheses: dict[QuestionKey, Hypothesis] = {}
         self._given_up: set[QuestionKey] = set()
+        self._left_out: dict[QuestionKey, str] = {}
         self._arrived: set[QuestionKey] = set()
         self._asking: set[QuestionKey] = set()
         self._forming: set[FormationKey] = set()
@@ -128,13 +129,18 @@ class Engine:
             thread.start()
 
     def hypothesis(self, key: QuestionKey, while_waiting: Callable[[], None] = _nothing) -> Hypothesis:
-        """The hypothesis of a question, as soon as it is there. Raises RunHalted where it will not come."""
+        """The hypothesis of a question, as soon as it is there.
+
+        Raises NotFormed where the memory for it could not be formed, RunHalted where the run ends before.
+        """
         while True:
             while_waiting()
             with self._changed:
                 found = self._settled_hypothesis(key)
                 if found is not None:
                     return found
+                if key in self._left_out:
+                    raise NotFormed(self._left_out[key])
                 if key not in self._asking:
                     self._require_running()
                 self._changed.wait(FOREIGN_POLL_SECONDS)
@@ -162,19 +168,23 @@ class Engine:
 
     @property
     def halted(self) -> str | None:
-        """Why the run was halted; None while it goes on."""
+        """Why the run was halted before its time; None while it goes on, and where it came to its end."""
         with self._changed:
             return self._halted
 
     def finish(self, *, abandon: bool = False) -> None:
         """Ends all work: what is in flight is waited for, or abandoned. Reaps every runtime."""
-        self.halt("the run has ended")
+        with self._changed:
+            self._stop.set()
+            self._changed.notify_all()
         if abandon:
             self._live.kill_all()
         for thread in self._threads:
             thread.join()
-        self._pool.close()
-        self._claims.close()
+        try:
+            self._pool.close()
+        finally:
+            self._claims.close()
 
     def _group(self, items: Iterable[WorkItem]) -> list[Group]:
         groups: dict[FormationKey | None, Group] = {}
@@ -188,10 +198,21 @@ class Engine:
         try:
             while (unit := self._next()) is not None:
                 unit()
-        except RecordError as error:
+        except (RecordError, HarnessError, DataError) as error:
             self.halt(str(error))
-        except Exception:
-            self.halt("internal error: " + traceback.format_exc())
+        except Exception as error:
+            self.halt(self._internal_error(error))
+
+    def _internal_error(self, error: Exception) -> str:
+        """A sentence for an error that nobody has foreseen; its traceback is kept in the work folder."""
+        reason = f"internal error, {type(error).__name__}: {error}"
+        file = self._run.work / INTERNAL_ERRORS
+        try:
+            with file.open("a", encoding="utf-8", errors="backslashreplace") as kept:
+                kept.write("".join(traceback.format_exception(error)) + "\n")
+        except OSError as refusal:
+            return f"{reason} (its traceback could not be kept: {refusal.strerror or refusal})"
+        return f"{reason} (its traceback is in {file})"
 
     def _next(self) -> Callable[[], None] | None:
         """The next unit, claimed; None when nothing is left or the run is over."""
@@ -226,28 +247,41 @@ class Engine:
 
     def _take_question(self, group: Group) -> Callable[[], None] | None:
         if group.formation is not None and self._formations[group.formation].state == "failed":
-            group.waiting.clear()
+            self._leave_out(group, self._formations[group.formation])
             return None
         if not self._is_worth_joining(group):
             return None
-        for place, (_position, item) in enumerate(group.waiting):
-            key = item.question
-            unit = f"{group.unit_prefix}{key.condition}/{key.question_id}#{key.repeat}"
+        for place in tuple(group.waiting):
+            _position, item = place
+            unit = group.unit(item.question)
             if self._settled_hypothesis(item.question) is not None:
-                del group.waiting[place]
-                return self._take_from(group) if group.waiting else None
-            if self._claims.take(unit):
-                del group.waiting[place]
+                group.waiting.remove(place)
+            elif self._claims.take(unit):
+                group.waiting.remove(place)
                 self._read_news()
-                if item.question in self._arrived:
-                    # Another process had it and gave it back: whatever it recorded is the end of it.
-                    self._given_up.add(item.question)
-                    self._claims.drop(unit)
-                    return self._take_from(group) if group.waiting else None
-                group.in_flight += 1
-                self._asking.add(item.question)
-                return lambda: self._ask(group, item, unit)
+                if not self._is_done_elsewhere(item.question):
+                    group.in_flight += 1
+                    self._asking.add(item.question)
+                    return lambda: self._ask(group, item, unit)
+                self._claims.drop(unit)
+                self._changed.notify_all()
         return None
+
+    def _leave_out(self, group: Group, failed: Formation) -> None:
+        reason = f"{failed.key.sample_id} was not formed: {failed.reason}"
+        self._left_out.update({item.question: reason for _position, item in group.waiting})
+        group.waiting.clear()
+        self._changed.notify_all()
+
+    def _is_done_elsewhere(self, key: QuestionKey) -> bool:
+        """Whether another process, which has given the question back, has settled it or given it up."""
+        entry = self._hypotheses.get(key)
+        if entry is None or key not in self._arrived:
+            return False
+        if entry.state in TRIED_AGAIN and entry.attempt < self._means.limit:
+            return False
+        self._given_up.add(key)
+        return True
 
     def _is_worth_joining(self, group: Group) -> bool:
         """Whether to open a home for questions that other processes are at: not if they are done soon."""
@@ -258,7 +292,8 @@ class Engine:
         formation: Formation | None = None
         try:
             with self._pool.for_formation():
-                formation = self._former.form(key)
+                if not self._stop.is_set():
+                    formation = self._former.form(key)
         except (FormationStopped, PoolClosed):
             pass
         except FormationFailed as failure:
@@ -268,99 +303,31 @@ class Engine:
                 self._forming.discard(key)
                 if formation is not None:
                     self._formations[key] = formation
-                self._claims.drop(unit)
                 self._changed.notify_all()
+                self._claims.drop(unit)
 
     def _ask(self, group: Group, item: WorkItem, unit: str) -> None:
+        entry: Hypothesis | None = None
         try:
-            entry = self._ask_until_settled(group, item)
-            if entry is not None:
-                with self._changed:
-                    self._hypotheses[item.question] = entry
-                    self._given_up.add(item.question)
+            snapshot = None if group.formation is None else self._former.snapshot(group.formation)
+            attempts = QuestionAttempts(self._means, item.question, item.sample_id, group.name, snapshot)
+            entry = attempts.carry_out()
         finally:
             with self._changed:
-                self._claims.drop(unit)
+                if entry is not None:
+                    self._hypotheses[item.question] = entry
+                    self._given_up.add(item.question)
                 self._asking.discard(item.question)
                 group.in_flight -= 1
                 exhausted = not group.waiting and group.in_flight == 0
                 self._changed.notify_all()
-            if exhausted:
-                self._pool.release(group.name)
+                self._claims.drop(unit)
+        if exhausted:
+            self._pool.release(group.name)
 
-    def _ask_until_settled(self, group: Group, item: WorkItem) -> Hypothesis | None:
-        """Asks until the question is settled or its attempts are used up; None where the run ends first."""
-        prompt = self._asker.prompt(item.question)
-        entry = self._asker.overflow(item.question, item.sample_id, prompt)
-        if entry is not None:
-            return self._recorded(entry)
-        snapshot = None if group.formation is None else self._former.snapshot(group.formation)
-        attempts = Attempts()
-        while not self._stop.is_set():
-            attempts.number += 1
-            entry = self._attempt(group.name, item, snapshot, prompt, attempts)
-            if entry is None:
-                continue
-            self._recorded(entry)
-            if entry.state not in TRIED_AGAIN or attempts.counted >= self._attempts:
-                return entry
-        return None
-
-    def _attempt(
-        self, group: str, item: WorkItem, snapshot: Snapshot | None, prompt: str, attempts: "Attempts"
-    ) -> Hypothesis | None:
-        """One attempt; None where it does not count because the question was not to blame."""
-        started_at = time.time()
-        self.gate.acquire()
-        try:
-            with self._pool.for_question(group, snapshot) as home:
-                asked = self._asker.ask(home, item.question, item.sample_id, prompt, attempts.number)
-            entry = asked.entry.model_copy(update={"calls": attempts.carried + asked.entry.calls})
-            attempts.carried = ()
-            if asked.fatal:
-                self.halt(f"{item.question.question_id}: {entry.reason}")
-                attempts.counted = self._attempts
-            if asked.rate_limited and attempts.rate_limits < RATE_LIMITS_BEFORE_GIVING_UP:
-                attempts.rate_limits += 1
-                self._stop.wait(RATE_LIMIT_PAUSE_SECONDS)
-            else:
-                attempts.counted += 1
-            return entry
-        except PoolClosed:
-            return None
-        except QuestionLost as lost:
-            attempts.carried += lost.calls
-            attempts.losses += 1
-            reason = f"the runtime died under it {attempts.losses} times: {lost}"
-            if self._stop.is_set():
-                reason = "interrupted"
-            elif attempts.losses < LOSSES_BEFORE_GIVING_UP:
-                return None
-            attempts.counted = self._attempts
-            return self._failed(item, reason, started_at, attempts)
-        except HarnessError as error:
-            attempts.counted += 1
-            return self._failed(item, str(error), started_at, attempts)
-        finally:
-            self.gate.release()
-
-    def _failed(self, item: WorkItem, reason: str, started_at: float, attempts: "Attempts") -> Hypothesis:
-        carried, attempts.carried = attempts.carried, ()
-        return Hypothesis(
-            key=item.question,
-            sample_id=item.sample_id,
-            attempt=attempts.number,
-            state="error",
-            reason=reason,
-            started_at=started_at,
-            seconds=time.time() - started_at,
-            calls=carried,
-        )
-
-    def _recorded(self, entry: Hypothesis) -> Hypothesis:
+    def _record(self, entry: Hypothesis) -> None:
         self._run.hypotheses.append(entry)
         self.spent(entry.calls)
-        return entry
 
     def spent(self, calls: Sequence[Call]) -> None:
         """Takes note of calls that were made: of rate limits, and of a budget that is used up."""
@@ -387,16 +354,5 @@ class Engine:
                 self._arrived.add(entry.key)
 
     def _require_running(self) -> None:
-        if self._halted is not None:
-            raise RunHalted(self._halted)
-
-
-@dataclass(slots=True)
-class Attempts:
-    """What has been tried for one question: numbers, and the cost of attempts that left no record."""
-
-    number: int = 0
-    counted: int = 0
-    losses: int = 0
-    rate_limits: int = 0
-    carried: tuple[Call, ...] = ()
+        if self._stop.is_set():
+            raise RunHalted(self._halted or "the run has ended")

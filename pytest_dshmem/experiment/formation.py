@@ -164,7 +164,6 @@ class FormationWork:
             for number, step in enumerate(self._steps(history), start=1):
                 if number > done:
                     self._do(number, step, history)
-            self._settle()
             self._close_runtime()
             if not memory_files(system, paths):
                 raise FormationFailed("the memory is empty after ingestion: nothing was written to it")
@@ -189,14 +188,18 @@ class FormationWork:
         checkpoint = self._checkpoints.latest()
         if checkpoint is None:
             clear(self._home.paths)
-            install(self._settings.system, self._home, self._settings.endpoint)
+            self._install()
             digest = digest_of(memory_files(self._settings.system, self._home.paths))
             self._checkpoints.save(self._home.paths, 0, {"digest": digest})
             return 0
         self._checkpoints.restore(checkpoint, self._home.paths)
-        install(self._settings.system, self._home, self._settings.endpoint)
+        self._install()
         self._record_if_missing(checkpoint.note)
         return checkpoint.step
+
+    def _install(self) -> None:
+        system = self._settings.system
+        install(system, self._home, self._settings.endpoint, system.dsh_profiles)
 
     def _digest_at_start(self) -> object:
         checkpoint = self._checkpoints.latest()
@@ -213,9 +216,11 @@ class FormationWork:
             except RuntimeLost as lost:
                 entry, outcome = self._lost(step, attempt, str(lost)), NOTHING_SAID
             if entry.state in ("ingested", "committed", "no-change", "truncated"):
-                self._save(number, entry)
+                self._conclude(number, entry)
                 return
             self._record(entry)
+            if self._stop.is_set():
+                raise FormationStopped
             if outcome.fatal:
                 raise FormationFailed(f"session {step.session.number}: {entry.reason}", fatal=True)
             if outcome.rate_limited and rate_limits < RATE_LIMITS_BEFORE_GIVING_UP:
@@ -269,6 +274,19 @@ class FormationWork:
     def _calls(self, *, abandoned: bool = False) -> tuple[Call, ...]:
         return self._runtime.calls.take_all(abandoned=abandoned) if self._runtime else ()
 
+    def _conclude(self, number: int, entry: Ingestion | Consolidation) -> None:
+        """Saves a step once the system has come to rest; what it did on its own until then is part of it."""
+        rests = wait_until_settled(self._settings.system, self._home.paths)
+        entry = entry.model_copy(update={"calls": entry.calls + self._calls()})
+        if rests:
+            self._save(number, entry)
+            return
+        self._record(entry)
+        raise FormationFailed(
+            f"session {entry.session}: the memory did not come to rest, it was still being written to "
+            f"{self._settings.system.settle.timeout_seconds:.0f} s later"
+        )
+
     def _save(self, number: int, entry: Ingestion | Consolidation) -> None:
         """The checkpoint carries the record, so that a crash between the two loses neither."""
         kind = "ingestion" if isinstance(entry, Ingestion) else "consolidation"
@@ -277,11 +295,11 @@ class FormationWork:
         self._record(entry)
 
     def _record(self, entry: Ingestion | Consolidation) -> None:
-        self._on_calls(entry.calls)
         if isinstance(entry, Ingestion):
             self._run.ingestions.append(entry)
         else:
             self._run.consolidations.append(entry)
+        self._on_calls(entry.calls)
 
     def _record_if_missing(self, note: dict[str, object]) -> None:
         if "ingestion" in note:
@@ -308,13 +326,6 @@ class FormationWork:
         """Back to the state before the failed step, with a new runtime."""
         self._close_runtime()
         self._resume()
-
-    def _settle(self) -> None:
-        if not wait_until_settled(self._settings.system, self._home.paths):
-            raise FormationFailed(
-                "the memory never came to rest: it was still being written to "
-                f"{self._settings.system.settle.timeout_seconds:.0f} s after the last session"
-            )
 
     def _close_runtime(self) -> None:
         self._open.close()

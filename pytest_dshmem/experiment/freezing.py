@@ -77,18 +77,29 @@ def open_snapshot(folder: Path) -> Snapshot:
 
 
 def restore(snapshot: Snapshot, system: MemorySystem, paths: HomePaths) -> None:
-    """Puts a snapshot into a home: its state roots then hold these files and nothing else."""
+    """Puts a snapshot into a home: its state roots then hold these files and nothing else.
+
+    A state that is the snapshot already is not touched: homes of one formation share a workspace, and others may
+    be reading there. Raises RecordError where the home is at another place or the disk refuses.
+    """
     if snapshot.manifest.place != place_of(paths):
         raise RecordError(
             f"the snapshot {snapshot.folder.name} was formed under another sandbox path, by which memory "
             "systems may know their workspace; use the same --dshmem-sandbox and temporary folder as then"
         )
-    for _name, path in list(_state_files(system, paths)):
-        path.unlink()
-    for file in snapshot.manifest.files:
-        target = _root_folder(system, paths, file.root) / file.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(snapshot.folder / FILES / file.root / file.path, target)
+    if digest_of(memory_files(system, paths)) == snapshot.digest:
+        return
+    try:
+        for _name, path in list(_state_files(system, paths)):
+            path.unlink()
+        for file in snapshot.manifest.files:
+            target = _root_folder(system, paths, file.root) / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(snapshot.folder / FILES / file.root / file.path, target)
+    except OSError as error:
+        raise RecordError(
+            f"cannot put the snapshot {snapshot.folder} back: {error.strerror or error}"
+        ) from error
 
 
 def memory_files(system: MemorySystem, paths: HomePaths) -> tuple[MemoryFile, ...]:

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_dshmem.experiment.freezing import Snapshot
 from pytest_dshmem.experiment.question_homes import QuestionHome, open_question_home
@@ -90,6 +91,7 @@ class RuntimePool:
         self._starting: Counter[str] = Counter()
         self._asking: Counter[str] = Counter()
         self._taken = 0
+        self._questions_without_room = 0
         self._closed = False
         self._numbers = itertools.count(1)
 
@@ -116,17 +118,17 @@ class RuntimePool:
         """Closes the homes of a formation of which no question is left."""
         with self._changed:
             idle = [place for place in self._places if place.formation == formation and place.load == 0]
-            self._forget(idle)
-        self._end(idle)
+            self._hide(idle)
+        self._retire(idle)
 
     def close(self) -> None:
         """Closes every home; whoever waits for one gets PoolClosed."""
         with self._changed:
             self._closed = True
             places = list(self._places)
-            self._forget(places)
+            self._hide(places)
             self._changed.notify_all()
-        self._end(places)
+        self._retire(places)
 
     def _limit_of_homes(self, wanted: int) -> int:
         if not self._exclusive:
@@ -154,16 +156,27 @@ class RuntimePool:
                     place.load += 1
                     return place
                 if self._may_start(formation):
-                    victim = self._find_room()
+                    victim = self._find_room(formation)
                     if victim is not None:
                         self._starting[formation] += 1
+                        self._changed.notify_all()
                         break
                     if place is not None:
                         place.load += 1
                         return place
-                self._changed.wait(WAIT_SECONDS)
+                    self._wait_for_room()
+                else:
+                    self._changed.wait(WAIT_SECONDS)
         self._end(victim)
         return None
+
+    def _wait_for_room(self) -> None:
+        """Waits, and goes before formations: a snapshot that is ready is asked before another is formed."""
+        self._questions_without_room += 1
+        try:
+            self._changed.wait(WAIT_SECONDS)
+        finally:
+            self._questions_without_room -= 1
 
     def _start(self, formation: str, snapshot: Snapshot | None) -> Place:
         name = f"questions-{os.getpid()}-{next(self._numbers)}"
@@ -188,11 +201,11 @@ class RuntimePool:
     def _leave(self, place: Place) -> None:
         with self._changed:
             place.load -= 1
-            used_up = place.load == 0 and (self._exclusive or not place.home.usable)
-            gone = [place] if used_up and place in self._places else []
-            self._forget(gone)
+            used_up = self._exclusive or self._closed or not place.home.usable
+            gone = [place] if place.load == 0 and used_up and place in self._places else []
+            self._hide(gone)
             self._changed.notify_all()
-        self._end(gone)
+        self._retire(gone)
 
     def _least_loaded(self, formation: str) -> Place | None:
         limit = 1 if self._exclusive else None
@@ -210,12 +223,17 @@ class RuntimePool:
         enough = 1 if self._exclusive else SESSIONS_BEFORE_ANOTHER_RUNTIME
         return homes < self._homes_a_snapshot and self._asking[formation] > homes * enough
 
-    def _find_room(self) -> list[Place] | None:
-        """Takes room for a runtime; the idle home that had to go for it, if any. None where all are busy."""
+    def _find_room(self, formation: str | None = None) -> list[Place] | None:
+        """Takes room for a runtime; the idle home of another formation that had to go for it, if any.
+
+        None where all are busy.
+        """
         if self._taken < self._capacity:
             self._taken += 1
             return []
-        idle = next((place for place in self._places if place.load == 0), None)
+        idle = next(
+            (place for place in self._places if place.load == 0 and place.formation != formation), None
+        )
         if idle is None:
             return None
         self._places.remove(idle)
@@ -223,12 +241,12 @@ class RuntimePool:
 
     def _take_room(self) -> None:
         with self._changed:
-            while True:
+            victim = None
+            while victim is None:
                 self._require_open()
-                victim = self._find_room()
-                if victim is not None:
-                    break
-                self._changed.wait(WAIT_SECONDS)
+                victim = None if self._questions_without_room else self._find_room()
+                if victim is None:
+                    self._changed.wait(WAIT_SECONDS)
         self._end(victim)
 
     def _give_room_back(self) -> None:
@@ -236,10 +254,17 @@ class RuntimePool:
             self._taken -= 1
             self._changed.notify_all()
 
-    def _forget(self, places: list[Place]) -> None:
+    def _hide(self, places: list[Place]) -> None:
+        """Gives these homes to nobody any more; they keep their room until they have ended."""
         for place in places:
             self._places.remove(place)
-            self._taken -= 1
+
+    def _retire(self, places: list[Place]) -> None:
+        for place in places:
+            try:
+                place.end.close()
+            finally:
+                self._give_room_back()
 
     def _end(self, places: list[Place]) -> None:
         for place in places:
@@ -257,4 +282,10 @@ def runtimes_that_fit(concurrency: int, free_bytes: Callable[[], int] | None = N
 
 
 def _free_bytes() -> int:
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    """Memory that can be had without swapping; half of all there is where the system does not say."""
+    try:
+        with Path("/proc/meminfo").open(encoding="ascii") as lines:
+            available = next(line for line in lines if line.startswith("MemAvailable:"))
+        return int(available.split()[1]) * 1024
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2

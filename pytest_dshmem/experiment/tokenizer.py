@@ -36,12 +36,12 @@ def find_tokenizer() -> Tokenizer:
     """o200k_base where its vocabulary is cached on this machine, else the estimate."""
     if not vocabulary_is_cached():
         return Tokenizer(ESTIMATE, exact=False, count_tokens=estimate_tokens)
-    import tiktoken
-
-    encoding = tiktoken.get_encoding(ENCODING)
 
     def count(text: str) -> int:
-        return len(encoding.encode_ordinary(text))
+        # The package and its vocabulary take a third of a second to load, and many runs count nothing.
+        import tiktoken
+
+        return len(tiktoken.get_encoding(ENCODING).encode_ordinary(text))
 
     return Tokenizer(ENCODING, exact=True, count_tokens=count)
 

@@ -12,9 +12,9 @@ from pytest_dshmem.face.collection import (
     parametrize,
 )
 from pytest_dshmem.face.distribution import is_controller
-from pytest_dshmem.face.problems import as_usage_errors, refuse, remember
+from pytest_dshmem.face.problems import as_usage_errors, problem_of, refuse, remember
 from pytest_dshmem.face.rerun import select_by_last_verdicts
-from pytest_dshmem.face.session import PYTEST_SESSION, session_of
+from pytest_dshmem.face.session import PYTEST_SESSION, SESSION, session_of
 
 
 def register_marker(config: pytest.Config) -> None:
@@ -29,10 +29,10 @@ def remember_session(session: pytest.Session) -> None:
 
 def generate(metafunc: pytest.Metafunc) -> None:
     """Gives a marked test the benchmark's questions, or keeps the problem for after collection."""
-    name = benchmark_of(metafunc)
-    if name is None:
-        return
     try:
+        name = benchmark_of(metafunc)
+        if name is None:
+            return
         with as_usage_errors():
             found = session_of(metafunc.config).bench(name).all_cases
     except pytest.UsageError as error:
@@ -43,12 +43,13 @@ def generate(metafunc: pytest.Metafunc) -> None:
 
 def narrow(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Applies what must come after -k and --lf, then opens the runs of what is left."""
-    ours = session_of(config) if _concerns_us(config, items) else None
-    if ours is None:
+    problem = problem_of(config)
+    if problem is not None:
+        refuse(config, items, problem)
         return
-    if ours.problem is not None:
-        refuse(config, items, ours.problem)
+    if SESSION not in config.stash or not our_cases(items):
         return
+    ours = session_of(config)
     dropped = select_by_last_verdicts(config, ours.options, items)
     if ours.options.limit is not None:
         items[:], beyond = limit(items, ours.options.limit)
@@ -57,19 +58,10 @@ def narrow(session: pytest.Session, config: pytest.Config, items: list[pytest.It
         config.hook.pytest_deselected(items=dropped)
     if not our_cases(items) or config.option.collectonly or is_controller(config):
         return
-    if ours.options.plan:
-        ours.plan(items)
-        items[:] = []
-        return
+    begin = ours.plan if ours.options.plan else ours.open_runs
     try:
         with as_usage_errors():
-            ours.open_runs(items)
+            begin(items)
     except pytest.UsageError as error:
         refuse(config, items, str(error))
     del session
-
-
-def _concerns_us(config: pytest.Config, items: list[pytest.Item]) -> bool:
-    from pytest_dshmem.face.session import SESSION
-
-    return SESSION in config.stash and (bool(our_cases(items)) or session_of(config).problem is not None)

@@ -87,12 +87,15 @@ def cases(benchmark: Benchmark, options: Options) -> list[QuestionCase]:
 
 
 def parametrize(metafunc: pytest.Metafunc, found: Sequence[QuestionCase]) -> None:
-    """Gives a test its questions. The formation is a parameter of its own: its fixtures are shared."""
+    """Gives a test its questions. The formation is a parameter of its own: its fixtures are shared.
+
+    They are only where the scope is said: pytest would take the question's, which ends with the test, for both.
+    """
     metafunc.parametrize(
         ("formation_case", "question_case"),
         [pytest.param(case.formation, case, id=case.id) for case in found],
         indirect=True,
-        scope=None,
+        scope="session",
     )
 
 

@@ -10,12 +10,16 @@ from typing import Any
 
 import pytest
 
-from pytest_dshmem.face.options import WORKER_KEY, options_as_plain
+from pytest_dshmem.face.options import WORKER_KEY, options_as_plain, wants_plan
+
+HALTED_KEY = "dshmem_halted"
 
 
 def register(config: pytest.Config) -> None:
-    """Takes part in xdist where it is there."""
+    """Takes part in xdist where it is there. A plan is made in one process: it runs nothing to share out."""
     if config.pluginmanager.hasplugin("xdist"):
+        if wants_plan(config):
+            config.option.dist = "no"
         config.pluginmanager.register(WorkerLink(), "dshmem-workers")
 
 
@@ -29,19 +33,26 @@ class WorkerLink:
 
     def pytest_configure_node(self, node: Any) -> None:
         from pytest_dshmem.face import progress
-        from pytest_dshmem.face.session import OFFLINE_URL_KEY, RUN_KEY, session_of
+        from pytest_dshmem.face.problems import PROBLEM_KEY
+        from pytest_dshmem.face.session import RUN_KEY, TOKEN_KEY, session_of
 
-        session = session_of(node.config)
+        try:
+            session = session_of(node.config)
+        except pytest.UsageError as error:
+            # It concerns the user only if a worker collects a suite of ours.
+            node.workerinput[PROBLEM_KEY] = str(error)
+            return
         progress.start(node.config)
         node.workerinput[WORKER_KEY] = options_as_plain(session.options)
         node.workerinput[RUN_KEY] = str(session.run_folder)
-        if session.options.offline:
-            node.workerinput[OFFLINE_URL_KEY] = session.offline_url()
+        node.workerinput[TOKEN_KEY] = session.token
 
     def pytest_testnodedown(self, node: Any) -> None:
-        from pytest_dshmem.face.problems import remember
-        from pytest_dshmem.face.session import PROBLEM_KEY
+        from pytest_dshmem.face.problems import PROBLEM_KEY, remember
+        from pytest_dshmem.face.session import session_of
 
-        problem = getattr(node, "workeroutput", {}).get(PROBLEM_KEY)
-        if problem is not None:
-            remember(node.config, problem)
+        told = getattr(node, "workeroutput", {})
+        if told.get(PROBLEM_KEY) is not None:
+            remember(node.config, told[PROBLEM_KEY])
+        if told.get(HALTED_KEY) is not None:
+            session_of(node.config).halted_in_worker = told[HALTED_KEY]

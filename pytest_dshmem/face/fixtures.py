@@ -66,7 +66,10 @@ def ask(
     dshmem: BenchmarkSession,
     request: pytest.FixtureRequest,
 ) -> Ask:
-    """Asks the test's question in a fresh session on the snapshot; the hypothesis goes into the record."""
+    """Asks the test's question in a fresh session on the snapshot; the hypothesis goes into the record.
+
+    A question without an answer (error, timeout, blocked, empty, …) ends the test, and says why in one line.
+    """
     del snapshot  # asking begins when it is frozen
 
     def ask_once(question: Question) -> Hypothesis:
@@ -74,6 +77,8 @@ def ask(
             raise ValueError(f"this test asks {question_case.question_id}, not {question.id}")
         hypothesis = dshmem.hypothesis(question_case)
         attach(request.node, hypothesis)
+        if not hypothesis.answered:
+            pytest.fail(f"{hypothesis.state}: {hypothesis.reason or 'no answer came'}", pytrace=False)
         return hypothesis
 
     return ask_once

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_dshmem.face.session import PROBLEM_KEY, session_of
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+PROBLEM = pytest.StashKey[str]()
+PROBLEM_KEY = "dshmem_problem"
 
 
 @contextmanager
@@ -22,22 +23,44 @@ def as_usage_errors() -> Iterator[None]:
     from pytest_dshmem.harness.memory_system import ProfileError
     from pytest_dshmem.offline.process import StandInError
     from pytest_dshmem.record.journal import RecordError
+    from pytest_dshmem.report.overlay import OverlayError
+    from pytest_dshmem.report.prices import PriceError
 
+    known = (
+        DataError,
+        HarnessError,
+        JudgeError,
+        OverlayError,
+        PriceError,
+        ProfileError,
+        RecordError,
+        StandInError,
+    )
     try:
         yield
-    except (DataError, HarnessError, ProfileError, RecordError, JudgeError, StandInError) as error:
+    except known as error:
         raise pytest.UsageError(str(error)) from error
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this process runs tests for a controller."""
+    return hasattr(config, "workerinput")
 
 
 def refuse(config: pytest.Config, items: list[pytest.Item], problem: str) -> None:
     """Ends the session for a problem. A worker cannot: it runs nothing and tells the controller."""
-    if not session_of(config).is_worker:
+    if not is_worker(config):
+        remember(config, problem)
         raise pytest.UsageError(problem)
     items[:] = []
     config.workeroutput[PROBLEM_KEY] = problem  # type: ignore[attr-defined]
 
 
 def remember(config: pytest.Config, problem: str) -> None:
-    """Keeps a problem until collection is over: raised within it, it would become a traceback."""
-    session = session_of(config)
-    session.problem = session.problem or problem
+    """Keeps the first problem until collection is over: raised within it, it would become a traceback."""
+    config.stash.setdefault(PROBLEM, problem)
+
+
+def problem_of(config: pytest.Config) -> str | None:
+    """The problem that stands in the session's way, if there is one."""
+    return config.stash.get(PROBLEM, None)

@@ -52,11 +52,18 @@ class Follower:
         lines = [line for news in self._news() for line in news.lines()]
         if not lines or self._config.get_verbosity() < 0:
             return
-        reporter = self._config.pluginmanager.getplugin("terminalreporter")
         capture = self._config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-            for line in lines:
-                reporter.write_line(line)
+            self._write(lines)
+
+    def _write(self, lines: list[str]) -> None:
+        """Writes lines below what pytest has written so far, which may be half a line of dots."""
+        self._config.pluginmanager.getplugin("terminalreporter").ensure_newline()
+        writer = self._config.get_terminal_writer()
+        if writer.width_of_current_line:
+            writer.line()
+        # All at once: with workers, pytest writes from another thread.
+        writer.write("".join(f"{line}\n" for line in lines), flush=True)
 
     def close(self) -> None:
         """Writes what is left to say, and ends."""
@@ -72,10 +79,11 @@ class Follower:
 
     def _news(self) -> Iterator[RunNews]:
         from pytest_dshmem.face.session import session_of
-        from pytest_dshmem.record.run_directory import RunDirectory
 
         for path in session_of(self._config).runs():
             if path not in self._followed:
+                from pytest_dshmem.record.run_directory import RunDirectory
+
                 self._followed[path] = RunNews(RunDirectory(path), self._started_at)
             yield self._followed[path]
 
@@ -149,5 +157,4 @@ def _line(sample: str, condition: str, what: str, entry: Ingestion | Consolidati
 
 
 def _tokens(calls: tuple[Call, ...]) -> int:
-    used = [call.usage for call in calls if call.usage is not None]
-    return sum(usage.input + usage.cache_read + usage.cache_write + usage.output for usage in used)
+    return sum(call.usage.tokens for call in calls if call.usage is not None)

@@ -8,12 +8,15 @@ import time
 import pytest
 
 from pytest_dshmem.face import progress
+from pytest_dshmem.face.distribution import HALTED_KEY, is_controller
+from pytest_dshmem.face.problems import is_worker, problem_of
 from pytest_dshmem.face.results import detach
 from pytest_dshmem.face.session import SESSION, BenchmarkSession
-from pytest_dshmem.face.summary import RunSummary
+from pytest_dshmem.face.summary import RunSummary, show
 
 FAILURE_FILE = "failure.json"
 FAILURES = pytest.StashKey[list[dict[str, str]]]()
+INTERRUPTED = pytest.StashKey[bool]()
 SUCCESS = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
@@ -26,7 +29,7 @@ class ReportTaker:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        hypothesis = detach(report) if report.when == "call" else None
+        hypothesis = detach(report)
         if report.failed and SESSION in self._config.stash:
             state = hypothesis.state if hypothesis is not None else report.when
             self._config.stash[FAILURES].append(
@@ -36,6 +39,10 @@ class ReportTaker:
             self._config.hook.pytest_dshmem_hypothesis(
                 config=self._config, nodeid=report.nodeid, hypothesis=hypothesis
             )
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Tells an interrupt by the user from pytest's own way to stop, as with --maxfail under xdist."""
+        self._config.stash[INTERRUPTED] = not isinstance(excinfo.value, pytest.Session.Interrupted)
 
 
 def register(config: pytest.Config) -> None:
@@ -47,31 +54,39 @@ def register(config: pytest.Config) -> None:
 def finish(session: pytest.Session, exitstatus: int) -> None:
     """Ends the work of this process; a problem that a worker had becomes the session's usage error."""
     config = session.config
-    if SESSION not in config.stash:
-        return
-    ours = config.stash[SESSION]
-    ours.finish(abandon=exitstatus == pytest.ExitCode.INTERRUPTED)
-    progress.stop(config)
-    if ours.problem is not None and not ours.is_worker:
+    if SESSION in config.stash:
+        ours = config.stash[SESSION]
+        ours.finish(abandon=exitstatus == pytest.ExitCode.INTERRUPTED)
+        progress.stop(config)
+        if is_worker(config):
+            config.workeroutput[HALTED_KEY] = ours.halted  # type: ignore[attr-defined]
+        if ours.planned and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK
+        if not is_worker(config) and not config.pluginmanager.hasplugin("terminalreporter"):
+            _clean_silently(ours, exitstatus)
+    if problem_of(config) is not None and not is_worker(config):
         session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
 
 def summarise(reporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
     """Judges every run of this session and prints what came out."""
-    if SESSION not in config.stash or config.stash[SESSION].is_worker:
+    problem = problem_of(config)
+    if problem is not None and is_controller(config):
+        reporter.write_line(f"ERROR: {problem}", red=True)
+    if problem is not None or SESSION not in config.stash:
         return
     ours = config.stash[SESSION]
-    if ours.problem is not None:
-        reporter.write_line(f"ERROR: {ours.problem}", red=True)
-        return
-    for line in ours.planned:
-        reporter.write_line(line)
-    passed = exitstatus in SUCCESS
+    show(reporter, ours.planned)
+    passed = exitstatus in SUCCESS and ours.halted is None
+    interrupted = config.stash.get(INTERRUPTED, False)
     for path in ours.runs():
         summary = RunSummary(path, ours.options, ours.bench_of(path), config, reporter)
-        passed = summary.carry_out() and passed
+        passed = summary.carry_out(judging=not interrupted) and passed
     if not passed and exitstatus in SUCCESS:
-        ours.require_exit_status(pytest.ExitCode.TESTS_FAILED)
+        exitstatus = pytest.ExitCode.TESTS_FAILED
+        ours.require_exit_status(exitstatus)
+    if ours.halted is not None:
+        reporter.write_line(f"the run was stopped: {ours.halted}", red=True)
     _leave_or_clean(reporter, exitstatus, config, ours, passed)
 
 
@@ -104,6 +119,12 @@ def _leave_or_clean(
         (path / FAILURE_FILE).write_text(json.dumps(failure, indent=1) + "\n", encoding="utf-8")
         reporter.write_line(f"not all went well: {path / FAILURE_FILE} says what; continue with")
         reporter.write_line(f"  --dshmem-run {path}")
+
+
+def _clean_silently(ours: BenchmarkSession, exitstatus: int) -> None:
+    """Without a terminal there is no summary, and no verdicts: the run itself always stays."""
+    if exitstatus == pytest.ExitCode.OK:
+        ours.remove_sandboxes()
 
 
 def _reason(report: pytest.TestReport) -> str:

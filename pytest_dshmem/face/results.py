@@ -32,11 +32,16 @@ def attach(item: pytest.Item, hypothesis: Hypothesis) -> None:
 
 
 def detach(report: pytest.TestReport) -> Hypothesis | None:
-    """Takes the hypothesis off a report; the single values stay for JUnit."""
+    """Takes the hypothesis off a report; the single values stay for JUnit.
+
+    The reports of a test's call and of its teardown both carry it: only the first one gives it.
+    """
+    carried = [value for name, value in report.user_properties if name == CARRIER]
+    if not carried:
+        return None
+    report.user_properties = [pair for pair in report.user_properties if pair[0] != CARRIER]
+    if report.when != "call":
+        return None
     from pytest_dshmem.record.entries import Hypothesis
 
-    for name, value in report.user_properties:
-        if name == CARRIER:
-            report.user_properties = [pair for pair in report.user_properties if pair[0] != CARRIER]
-            return Hypothesis.model_validate_json(str(value))
-    return None
+    return Hypothesis.model_validate_json(str(carried[0]))

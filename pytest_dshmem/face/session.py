@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
     from pytest_dshmem.datasets.views import Question
     from pytest_dshmem.experiment.freezing import Snapshot
     from pytest_dshmem.record.entries import Formation, FormationKey, Hypothesis
+    from pytest_dshmem.record.run_directory import RunDirectory
+    from pytest_dshmem.report.lines import Line
 
 SESSION = pytest.StashKey["BenchmarkSession"]()
 RUN_KEY = "dshmem_run"
-OFFLINE_URL_KEY = "dshmem_offline_url"
-PROBLEM_KEY = "dshmem_problem"
+TOKEN_KEY = "dshmem_token"
+SIGNATURES = Path("work", "sessions")
+COUNTED_PER_LINE = 100
 
 
 class BenchmarkSession:
@@ -32,18 +36,15 @@ class BenchmarkSession:
         self._config = config
         self._input: dict[str, Any] = getattr(config, "workerinput", {})
         self._cleanup = ExitStack()
-        self._offline_url: str | None = self._input.get(OFFLINE_URL_KEY)
+        self._offline_url: str | None = None
         self._run_folder: Path | None = Path(self._input[RUN_KEY]) if RUN_KEY in self._input else None
         self._several = False
+        self.token: str = self._input.get(TOKEN_KEY) or secrets.token_hex(8)
         self.options: Options = read_options(config)
         self.benches: dict[str, Workbench] = {}
         self.while_waiting: Callable[[], None] = lambda: None
-        self.problem: str | None = None
-        self.planned: list[str] = []
-
-    @property
-    def is_worker(self) -> bool:
-        return bool(self._input)
+        self.planned: list[Line] = []
+        self.halted_in_worker: str | None = None
 
     @property
     def is_temporary(self) -> bool:
@@ -63,7 +64,7 @@ class BenchmarkSession:
         return self.benches[name]
 
     def offline_url(self) -> str:
-        """The stand-in's address; it is started when first asked for, and ends with the session."""
+        """The address of this process's stand-in, started when first asked for; it ends with the session."""
         if self._offline_url is None:
             from pytest_dshmem.offline.process import StandIn
 
@@ -72,15 +73,24 @@ class BenchmarkSession:
 
     def open_runs(self, items: list[pytest.Item]) -> None:
         """Opens a run for every benchmark that has tests left."""
-        by_benchmark: dict[str, list[QuestionCase]] = {}
-        for case in our_cases(items):
-            by_benchmark.setdefault(case.formation.benchmark, []).append(case)
+        by_benchmark = _by_benchmark(items)
         self._several = len(by_benchmark) > 1
         for name, cases in by_benchmark.items():
             self.bench(name).prepare(cases)
+            self._sign(self.bench(name).run)
 
     def plan(self, items: list[pytest.Item]) -> None:
-        """Says what the collected questions would take; nothing is opened and nothing is run."""
+        """Says what the collected questions would take, and leaves nothing to run."""
+        from pytest_dshmem.face.planning import lines_of_plan
+
+        for name, cases in _by_benchmark(items).items():
+            self.planned += lines_of_plan(self.bench(name), cases, self._tell_counting)
+        items[:] = []
+
+    def _tell_counting(self, done: int, count: int) -> None:
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        if reporter is not None and (done == 1 or done == count or done % COUNTED_PER_LINE == 0):
+            reporter.write_line(f"counting the tokens of the histories: {done:,} of {count:,}")
 
     def question(self, case: QuestionCase) -> Question:
         return self.bench(case.formation.benchmark).benchmark.question(case.question_id)
@@ -104,8 +114,8 @@ class BenchmarkSession:
         return self.bench(case.benchmark).snapshot(_formation_key(case))
 
     def hypothesis(self, case: QuestionCase) -> Hypothesis:
-        """Waits for a hypothesis. Ends the test where the run was halted before."""
-        from pytest_dshmem.experiment.engine import RunHalted
+        """Waits for a hypothesis. Ends the test where there was no memory, or the run was halted before."""
+        from pytest_dshmem.experiment.engine import NotFormed, RunHalted
         from pytest_dshmem.record.entries import QuestionKey
 
         formation = case.formation
@@ -114,6 +124,8 @@ class BenchmarkSession:
         )
         try:
             return self.bench(formation.benchmark).engine.hypothesis(key, self.while_waiting)
+        except NotFormed as missing:
+            pytest.fail(str(missing), pytrace=False)
         except RunHalted as halted:
             self._end(str(halted))
 
@@ -136,25 +148,24 @@ class BenchmarkSession:
 
     @property
     def halted(self) -> str | None:
-        """Why the work in this process was stopped before its time, if it was."""
-        return next((bench.halted for bench in self.benches.values() if bench.halted), None)
+        """Why the work was stopped before its time, in this process or in a worker, if it was."""
+        return next((bench.halted for bench in self.benches.values() if bench.halted), self.halted_in_worker)
 
     def remove_sandboxes(self) -> None:
-        """Removes the homes and workspaces of every run of this session."""
+        """Removes the homes and workspaces of every run of this session that has nothing left to do."""
         from pytest_dshmem.harness.sandbox import Sandbox
         from pytest_dshmem.record.run_directory import RunDirectory
 
         for path in self.runs():
             run = RunDirectory.open(path)
-            Sandbox.for_run(run.manifest.run_id, parent=self.options.sandbox).remove()
-            run.finish()
+            run.finish(Sandbox.for_run(run.manifest.run_id, parent=self.options.sandbox).remove)
 
     def runs(self) -> list[Path]:
-        """The run directories that this session has made or continued."""
+        """The run directories that this session, in whichever of its processes, has made or continued."""
         if self._run_folder is None:
             return []
-        candidates = [self._run_folder, *sorted(self._run_folder.glob("*"))]
-        return [path for path in candidates if (path / "run.json").is_file()]
+        places = [self._run_folder, *sorted(self._run_folder.glob("*"))]
+        return [path for path in places if (path / SIGNATURES / self.token).is_file()]
 
     def close(self) -> None:
         self._cleanup.close()
@@ -163,14 +174,17 @@ class BenchmarkSession:
         if self._run_folder is not None and self.is_temporary:
             shutil.rmtree(self._run_folder, ignore_errors=True)
 
+    def _sign(self, run: RunDirectory) -> None:
+        """Leaves a mark in the run, by which the process that reports knows that it is of this session."""
+        signature = run.path / SIGNATURES / self.token
+        signature.parent.mkdir(parents=True, exist_ok=True)
+        signature.touch()
+
     def _path_of_run(self, name: str) -> Path:
         return self.run_folder / name if self._several else self.run_folder
 
     def _end(self, reason: str) -> NoReturn:
-        """A test that cannot be asked because the run is over is skipped, and the session ends."""
-        session = self._config.stash.get(PYTEST_SESSION, None)
-        if session is not None:
-            session.shouldfail = reason
+        """A test that cannot be asked because the run is over is skipped; a recorded one still passes."""
         pytest.skip(f"not asked: {reason}")
 
 
@@ -182,6 +196,13 @@ def session_of(config: pytest.Config) -> BenchmarkSession:
     if SESSION not in config.stash:
         config.stash[SESSION] = BenchmarkSession(config)
     return config.stash[SESSION]
+
+
+def _by_benchmark(items: list[pytest.Item]) -> dict[str, list[QuestionCase]]:
+    found: dict[str, list[QuestionCase]] = {}
+    for case in our_cases(items):
+        found.setdefault(case.formation.benchmark, []).append(case)
+    return found
 
 
 def _formation_key(case: FormationCase) -> FormationKey:

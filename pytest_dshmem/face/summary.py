@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_dshmem.face.budgeting import budget_of, watcher_of
 from pytest_dshmem.face.options import Options
 from pytest_dshmem.face.rerun import remember_verdicts
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_dshmem.face.workbench import Workbench
-    from pytest_dshmem.record.entries import Verdict
+    from pytest_dshmem.record.entries import ReferenceText, Verdict
     from pytest_dshmem.record.run_directory import RunDirectory
     from pytest_dshmem.report.gates import GateResult
     from pytest_dshmem.report.lines import Line
@@ -53,38 +56,59 @@ class RunSummary:
         self._reporter = reporter
         self._protocol_key: str | None = None
 
-    def carry_out(self) -> bool:
+    def carry_out(self, *, judging: bool = True) -> bool:
         """Judges and reports. False where judging broke off or a gate does not hold; never an exception."""
+        from pytest_dshmem.datasets.views import DataError
         from pytest_dshmem.experiment.judging.errors import JudgeError
         from pytest_dshmem.record.journal import RecordError
+        from pytest_dshmem.report.overlay import OverlayError
         from pytest_dshmem.report.prices import PriceError
 
         try:
             self._run.write_hypotheses({entry.key: entry for entry in self._run.hypotheses.read()})
-            judged = self._judge()
+            judged = self._judge() if judging and not self._options.no_judge else self._leave_unjudged()
             return self._report() and judged
-        except (JudgeError, RecordError, PriceError, OSError) as error:
+        except (JudgeError, RecordError, PriceError, OverlayError, DataError, OSError) as error:
             self._reporter.write_line(f"ERROR: {error}", red=True)
             return False
 
     def _judge(self) -> bool:
-        if self._options.no_judge:
-            self._reporter.write_line(f"not judged; `dshmem judge {self._run.path}` does it")
-            return True
-        from pytest_dshmem.experiment.judging.choice import judge_run, recorded_references
+        from pytest_dshmem.experiment.judging.choice import judge_run
+        from pytest_dshmem.experiment.judging.references import recorded_references
 
         choice = self._bench.judge_choice
         protocol = choice.protocol(self._bench.name)
         self._protocol_key = protocol.key
-        references = recorded_references(self._run) or {
-            text.question_id: text for text in self._bench.reference_texts()
-        }
-        outcome = judge_run(self._run, protocol, choice, references, on_progress=self._judge_progress)
+        references = recorded_references(self._run) or self._references()
+        stop, why_stop = threading.Event(), watcher_of(budget_of(self._bench, self._run))
+
+        def after_verdict(done: int, count: int, verdict: Verdict) -> None:
+            self._judge_progress(done, count, verdict)
+            if why_stop(verdict.calls) is not None:
+                stop.set()
+
+        spent = why_stop(())
+        if spent is not None:
+            stop.set()
+        outcome = judge_run(self._run, protocol, choice, references, on_progress=after_verdict, stop=stop)
+        if stop.is_set() and outcome.stopped:
+            self._reporter.write_line(f"judging was stopped: {why_stop(())}", red=True)
         if outcome.slowdowns:
             self._reporter.write_line(f"the judge was slowed down {outcome.slowdowns} times by rate limits")
         if outcome.stopped:
             self._reporter.write_line(f"judging broke off: {outcome.stopped}", red=True)
         return outcome.stopped is None
+
+    def _leave_unjudged(self) -> bool:
+        self._reporter.write_line(f"not judged; `dshmem judge {self._run.path}` does it")
+        return True
+
+    def _references(self) -> dict[str, ReferenceText]:
+        """Out of the data set, where the run leaves texts out."""
+        from pytest_dshmem.experiment.judging.references import reference_texts
+
+        ids = (chosen.key.question_id for chosen in self._run.selected())
+        return {text.question_id: text for text in reference_texts(self._bench.benchmark, ids)}
 
     def _judge_progress(self, done: int, count: int, verdict: Verdict) -> None:
         del verdict
@@ -102,31 +126,28 @@ class RunSummary:
         reading = read_run(self._run.path, self._protocol_key)
         prices = self._bench.prices
         figures = run_figures(reading, prices)
-        self._show(summary_lines(figures))
-        self._show(self._diagnosed(reading))
+        show(self._reporter, summary_lines(figures))
+        show(self._reporter, self._diagnosed(reading))
         if self._bench.disputed:
-            self._show(disputed_lines(figures, self._bench.disputed))
+            show(self._reporter, disputed_lines(figures, self._bench.disputed))
         self._show_lost(reading)
         compared = self._compare(reading, prices)
         self._write_reports(reading, prices)
-        seal_run(self._run.path)
+        seal_run(self._run.path, figures)
         self._config.hook.pytest_dshmem_summary(config=self._config, run=self._run.path, reading=reading)
         held = [self._show_gate(result) for result in self._gates(reading)]
         return compared and all(held)
 
     def _keep_facts(self) -> None:
         """What is known only now: the size of the histories that memories were formed from, and prices."""
-        from pytest_dshmem.experiment.planning import history_tokens
+        from pytest_dshmem.datasets.cache import cache_folder
+        from pytest_dshmem.experiment.history_sizes import history_sizes
         from pytest_dshmem.experiment.tokenizer import find_tokenizer
 
-        tokenizer = find_tokenizer()
-        facts = self._run.manifest.facts
-        known = facts.get("history_tokens", {}) if facts.get("tokenizer") == tokenizer.name else {}
+        tokenizer, facts = find_tokenizer(), self._run.manifest.facts
         formed = {entry.key.sample_id for entry in self._run.formations.read() if entry.state == "frozen"}
-        tokens = {
-            sample: known.get(sample) or history_tokens(self._bench.benchmark.history(sample), tokenizer)
-            for sample in sorted(formed)
-        }
+        sizes = history_sizes(self._bench.benchmark, sorted(formed), tokenizer, cache_folder(os.environ))
+        tokens = {sample: size.tokens for sample, size in sizes.items()}
         amended: dict[str, object] = {"history_tokens": tokens, "tokenizer": tokenizer.name}
         if self._bench.prices is not None:
             amended["prices"] = self._bench.prices.as_record()
@@ -160,9 +181,9 @@ class RunSummary:
         if not self._options.compare:
             return True
         try:
-            others = [read_run(Path(text.strip())) for text in self._options.compare.split(",")]
+            others = [read_run(run) for run in self._options.compare]
             for comparison in compare_runs([*others, reading], force=self._options.force):
-                self._show(comparison_lines(comparison_figures(comparison, prices)))
+                show(self._reporter, comparison_lines(comparison_figures(comparison, prices)))
         except CompareError as error:
             self._reporter.write_line(f"not compared: {error}", red=True)
             return False
@@ -170,15 +191,17 @@ class RunSummary:
 
     def _write_reports(self, reading: RunReading, prices: Prices | None) -> None:
         from pytest_dshmem.record.run_directory import write_atomically
-        from pytest_dshmem.report.html.gathering import page_content
-        from pytest_dshmem.report.html.page import render_page
-        from pytest_dshmem.report.json_report import report_document
 
         texts = not self._options.without_text
         if self._options.json:
+            from pytest_dshmem.report.json_report import report_document
+
             document = report_document(reading, prices, texts=texts)
             write_atomically(self._options.json, json.dumps(document, indent=1) + "\n")
         if self._options.html:
+            from pytest_dshmem.report.html.gathering import page_content
+            from pytest_dshmem.report.html.page import render_page
+
             content = page_content(reading, prices=prices, disputed=self._bench.disputed, texts=texts)
             write_atomically(self._options.html, render_page(content))
 
@@ -196,6 +219,8 @@ class RunSummary:
         self._reporter.write_line(f"gate {word}: {result.reason}", red=not result.passed)
         return result.passed
 
-    def _show(self, lines: Iterable[Line]) -> None:
-        for line in lines:
-            self._reporter.write_line(line.text, **COLOURS[line.style])
+
+def show(reporter: pytest.TerminalReporter, lines: Iterable[Line]) -> None:
+    """Writes lines in the colours of their styles."""
+    for line in lines:
+        reporter.write_line(line.text, **COLOURS[line.style])

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_dshmem.face.budgeting import budget_of, require_prices, watcher_of
 from pytest_dshmem.face.collection import QuestionCase, cases, open_data
 from pytest_dshmem.face.options import Options
+from pytest_dshmem.offline import names as offline_names
 
 if TYPE_CHECKING:
     from pytest_dshmem.datasets.views import Benchmark
@@ -22,12 +25,10 @@ if TYPE_CHECKING:
     from pytest_dshmem.experiment.settings import Settings
     from pytest_dshmem.harness.endpoint import Endpoint
     from pytest_dshmem.record.entries import FormationKey, ReferenceText, Selected
+    from pytest_dshmem.record.fingerprint import FieldValue
     from pytest_dshmem.record.run_directory import RunDirectory
     from pytest_dshmem.report.prices import Prices
 
-OFFLINE_KEY = "offline"
-OFFLINE_MODEL = "offline-model"
-OFFLINE_JUDGE = "offline-judge"
 DEFAULT_MODEL = "deepseek-v4-flash"
 
 
@@ -55,6 +56,16 @@ class Workbench:
     @cached_property
     def settings(self) -> Settings:
         """The experiment's settings. Raises HarnessError and ProfileError where they cannot be had."""
+        return self._settings_at(self._endpoint())
+
+    @cached_property
+    def planned_settings(self) -> Settings:
+        """The same without a way to a model: no credential is needed, and nothing is started."""
+        from pytest_dshmem.harness.endpoint import Endpoint
+
+        return self._settings_at(Endpoint(api_key=""))
+
+    def _settings_at(self, endpoint: Endpoint) -> Settings:
         from pytest_dshmem.bundled import bundled_path
         from pytest_dshmem.experiment.settings import Limits, Settings
         from pytest_dshmem.harness.endpoint import read_source_home
@@ -64,8 +75,8 @@ class Workbench:
         source = read_source_home(options.source_home) if options.source_home else None
         model = options.model or (source.model if source and source.model else DEFAULT_MODEL)
         return Settings(
-            endpoint=self._endpoint(),
-            model=OFFLINE_MODEL if options.offline else model,
+            endpoint=endpoint,
+            model=offline_names.MODEL if options.offline else model,
             system=load_memory_system(options.memory, bundled_path("memory")),
             ingest_effort=options.ingest_effort,
             question_effort=options.question_effort,
@@ -84,19 +95,27 @@ class Workbench:
     @cached_property
     def judge_choice(self) -> JudgeChoice:
         """The judge that the options ask for. Raises JudgeError where there is no credential for it."""
-        from pytest_dshmem.experiment.judging.choice import JudgeChoice
+        options, named = self.options, self.named_judge
+        if options.offline:
+            named = replace(named, base_url=self._offline_url(), api_key=offline_names.KEY)
+        return named.completed(os.environ)
+
+    @cached_property
+    def named_judge(self) -> JudgeChoice:
+        """The judge as far as the options name it: no credential is needed, and nothing is started."""
+        from pytest_dshmem.experiment.judging.choice import JudgeChoice, read_parameters
 
         options = self.options
-        choice = JudgeChoice(
-            model=OFFLINE_JUDGE if options.offline else options.judge_model,
-            base_url=self._offline_url() if options.offline else options.judge_base_url,
-            api_key=OFFLINE_KEY if options.offline else "",
+        return JudgeChoice(
+            model=offline_names.JUDGE if options.offline else options.judge_model,
+            base_url=options.judge_base_url,
             prompt=options.judge_prompt,
             official_script=options.official_script,
+            parameters=read_parameters(options.judge_parameters),
             concurrency=options.judge_concurrency,
             timeout_seconds=options.judge_timeout,
+            offline=options.offline,
         )
-        return choice.completed(os.environ)
 
     @cached_property
     def prices(self) -> Prices | None:
@@ -130,19 +149,18 @@ class Workbench:
         """The run directory, made or continued. Raises RecordError where that cannot be."""
         from pytest_dshmem.record.run_directory import RunDirectory
 
-        return RunDirectory.create(self._run_path(self.name), self._fields(), self._facts())
+        return RunDirectory.create(self._run_path(self.name), self.fields(self.settings), self._facts())
 
-    @property
-    def was_opened(self) -> bool:
-        """Whether this process has opened the run."""
-        return "run" in self.__dict__
+    def accept(self, chosen: Sequence[QuestionCase]) -> None:
+        """Takes the chosen questions, if the memory system can do what their conditions ask of it."""
+        self.cases = list(chosen)
+        self._require_consolidation()
+        self._require_replay()
 
     def prepare(self, chosen: Sequence[QuestionCase]) -> None:
         """Opens the run for the chosen questions and says so in it. Starts nothing."""
-        self.cases = list(chosen)
-        self._require_consolidation()
-        if not self.options.no_judge:
-            self.judge_choice.protocol(self.name)
+        self.accept(chosen)
+        self._require_what_the_run_needs()
         self.run.select(self._selected())
         if not self.options.without_text:
             self.run.add_references(self.reference_texts())
@@ -171,7 +189,11 @@ class Workbench:
                 items=items,
                 concurrency=self.options.concurrency,
             )
-            self._engine = assemble(experiment)
+            why_stop = watcher_of(budget_of(self, self.run))
+            self._engine = assemble(experiment, why_stop)
+            spent = why_stop(())
+            if spent is not None:
+                self._engine.halt(spent)
             self._engine.start()
         return self._engine
 
@@ -193,19 +215,9 @@ class Workbench:
 
     def reference_texts(self) -> Iterator[ReferenceText]:
         """Question and gold of every chosen question, for the judge."""
-        from pytest_dshmem.record.entries import ReferenceText
+        from pytest_dshmem.experiment.judging.references import reference_texts
 
-        for question_id in dict.fromkeys(case.question_id for case in self.cases):
-            question = self.benchmark.question(question_id)
-            reference = self.benchmark.reference(question_id)
-            yield ReferenceText(
-                question_id=question_id,
-                asked_on=question.asked_on,
-                question=question.text,
-                gold=reference.gold,
-                category=reference.category,
-                abstention=reference.abstention,
-            )
+        return reference_texts(self.benchmark, (case.question_id for case in self.cases))
 
     def _selected(self) -> Iterator[Selected]:
         from pytest_dshmem.record.entries import QuestionKey, Selected
@@ -226,29 +238,52 @@ class Workbench:
 
     def _require_consolidation(self) -> None:
         wanted = any(case.formation.condition.consolidates for case in self.cases)
-        if wanted and not self.settings.system.consolidates:
+        system = self.planned_settings.system
+        if wanted and not system.consolidates:
             raise pytest.UsageError(
-                f"--mode memory-consolidate: the memory system {self.settings.system.name} has no "
-                "consolidator in its profile; use --mode memory"
+                f"--mode memory-consolidate: the memory system {system.name} has no consolidator in its "
+                "profile; use --mode memory"
             )
+
+    def _require_what_the_run_needs(self) -> None:
+        """Finds what is missing, the summary's needs included, before anything is paid for."""
+        _ = self.settings
+        require_prices(self)
+        if not self.options.no_judge:
+            self.judge_choice.protocol(self.name)
+        _ = self.prices, self.disputed
+
+    def _require_replay(self) -> None:
+        from pytest_dshmem.experiment.ingestion import why_not_replay
+
+        if self.planned_settings.ingestion != "replay" or not self.cases:
+            return
+        setting = self.benchmark.history(self.cases[0].formation.sample_id).setting
+        conditions = [case.formation.condition for case in self.cases]
+        reason = why_not_replay(self.planned_settings.system, conditions, setting)
+        if reason is not None:
+            raise pytest.UsageError(f"--dshmem-ingestion replay: {reason}")
 
     def _endpoint(self) -> Endpoint:
         from pytest_dshmem.harness.endpoint import Endpoint, read_source_home, resolve_endpoint
 
         if self.options.offline:
-            return Endpoint(api_key=OFFLINE_KEY, base_url=self._offline_url())
+            return Endpoint(api_key=offline_names.KEY, base_url=self._offline_url())
         source = read_source_home(self.options.source_home) if self.options.source_home else None
         return resolve_endpoint(os.environ, base_url=self.options.base_url or None, source=source)
 
-    def _fields(self) -> dict[str, str | int | float | bool | None]:
+    def fields(self, settings: Settings) -> dict[str, FieldValue]:
+        """All that two runs must share to be the same run."""
+        from pytest_dshmem.datasets.selection import selection_label
+
         file = self.benchmark.file
         return {
-            **self.settings.fields(),
+            **settings.fields(),
             "benchmark": self.name,
             "data.sha256": file.sha256,
             "data.captions": not self.options.no_captions,
             "offline": self.options.offline,
-            "selection": self.options.select,
+            "selection": selection_label(self.options.select),
             "split": self.options.split,
         }
 
@@ -277,6 +312,7 @@ class Workbench:
                 "verified": self.settings.system.verified,
                 "unverified": list(self.settings.system.unverified),
                 "metering": self.settings.system.usage.metering,
+                "injected": list(self.settings.system.injected),
             },
             "versions": {package: version(package) for package in packages},
         }

@@ -15,6 +15,8 @@ from typing import Any
 
 from pytest_dshmem.harness.endpoint import CREDENTIALS_FILE, DOTENV_FILE
 from pytest_dshmem.harness.paths import Base, HomePaths
+from pytest_dshmem.record.journal import RecordError
+from pytest_dshmem.record.run_directory import write_atomically
 
 BASES: tuple[Base, ...] = ("dsh-home", "home", "workspace")
 POINTER = "latest.json"
@@ -42,20 +44,26 @@ class Checkpoints:
         """The latest checkpoint, or None where there is none that is whole."""
         try:
             pointer = json.loads((self._folder / POINTER).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            found = Checkpoint(pointer["step"], pointer["note"], self._folder / pointer["folder"])
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        folder = self._folder / pointer["folder"]
-        return Checkpoint(pointer["step"], pointer["note"], folder) if folder.is_dir() else None
+        return found if found.folder.is_dir() else None
 
     def save(self, paths: HomePaths, step: int, note: dict[str, Any]) -> None:
-        """Copies the home as it is. The one before stays until this one is whole."""
+        """Copies the home as it is. The one before stays until this one is whole.
+
+        Raises RecordError where the disk refuses.
+        """
         before = self.latest()
         folder = self._folder / f"step-{step}-{os.getpid()}-{os.urandom(3).hex()}"
-        for base in BASES:
-            _copy_tree(paths.folder(base), folder / base, before.folder / base if before else None)
-        pointer = self._folder / f"{POINTER}.{os.getpid()}"
-        pointer.write_text(json.dumps({"folder": folder.name, "step": step, "note": note}), encoding="utf-8")
-        pointer.replace(self._folder / POINTER)
+        try:
+            for base in BASES:
+                _copy_tree(paths.folder(base), folder / base, before.folder / base if before else None)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise RecordError(f"cannot write the checkpoint {folder}: {error.strerror or error}") from error
+        pointer = {"folder": folder.name, "step": step, "note": note}
+        write_atomically(self._folder / POINTER, json.dumps(pointer))
         if before is not None:
             shutil.rmtree(before.folder, ignore_errors=True)
 

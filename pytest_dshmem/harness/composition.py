@@ -4,12 +4,13 @@ import json
 import os
 import re
 import shlex
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_dshmem.harness.endpoint import Endpoint
+from pytest_dshmem.harness.endpoint import Endpoint, HarnessError
 from pytest_dshmem.harness.sandbox import IsolatedHome
 
 GUARD_FOLDER = Path(__file__).parent / "guard"
@@ -161,5 +162,16 @@ def write_launcher(home: IsolatedHome, command: Sequence[str]) -> None:
         f"unset {' '.join(sorted(dropped))}" if dropped else ":",
         f'exec {shlex.join(command)} "$@" 2>>{shlex.quote(str(home.stderr_file))}',
     ]
-    home.launcher.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    home.launcher.chmod(0o700)
+    _write_program(home.launcher, "\n".join(lines) + "\n")
+
+
+def _write_program(file: Path, text: str) -> None:
+    """Writes a file that is to be run at once.
+
+    It is written by another process: were it open here, a process that another thread starts at that moment
+    would hold it open too, and the system refuses to run what is open for writing ("text file busy").
+    """
+    write = ("/bin/sh", "-c", 'umask 077 && cat > "$0" && chmod 700 "$0"', str(file))
+    done = subprocess.run(write, input=text, text=True, encoding="utf-8", capture_output=True, check=False)
+    if done.returncode != 0:
+        raise HarnessError(f"the launcher cannot be written: {done.stderr.strip()[:200]}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from pytest_dshmem.harness.companions import Companions
 from pytest_dshmem.harness.endpoint import HarnessError
 from pytest_dshmem.harness.evidence import Finding, StateWatch, judge_exit_status, judge_status
 from pytest_dshmem.harness.masking import masked
@@ -50,6 +51,11 @@ class ConsolidationHost(Protocol):
 
     @property
     def patches(self) -> tuple[Path, ...]: ...
+
+    @property
+    def companions(self) -> Companions:
+        """Where further processes on this home are started, so that none outlives the runtime."""
+        ...
 
     def request(self, method: str, params: dict[str, Any], timeout: float) -> dict[str, Any]:
         """One JSON-RPC request. Raises TimeoutError, directly or as the cause, where no answer came in time,
@@ -160,7 +166,8 @@ class Consolidator:
                     folder=self._host.paths.workspace,
                     required_rows=(*self._system.rows, *EVALUATION_ROWS),
                     start_seconds=trigger.start_timeout_seconds,
-                )
+                ),
+                self._host.companions,
             )
         return self._web
 

@@ -1,12 +1,14 @@
-"""Installing a packaged memory system into the profile of an isolated home."""
+"""Installing a packaged memory system into the profiles of an isolated home."""
 
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 
 from pytest_dshmem.harness.composition import child_environment, inherited_environment
 from pytest_dshmem.harness.endpoint import Endpoint, HarnessError
-from pytest_dshmem.harness.memory_system import MemorySystem, PackageInstall
+from pytest_dshmem.harness.memory_system import SDK, MemorySystem, PackageInstall
 from pytest_dshmem.harness.runtime import runtime_command
 from pytest_dshmem.harness.sandbox import IsolatedHome
 
@@ -14,8 +16,10 @@ INSTALL_SECONDS = 600.0
 WORKSPACE_FILE = "pnpm-workspace.yaml"
 
 
-def install(system: MemorySystem, home: IsolatedHome, endpoint: Endpoint) -> None:
-    """Adds a packaged plugin to the home's `sdk` profile; a plugin on disk needs nothing.
+def install(
+    system: MemorySystem, home: IsolatedHome, endpoint: Endpoint, profiles: Sequence[str] = (SDK,)
+) -> None:
+    """Adds a packaged plugin to profiles of the home; a plugin on disk needs nothing.
 
     Raises HarnessError where the package manager is missing or refuses.
     """
@@ -24,16 +28,16 @@ def install(system: MemorySystem, home: IsolatedHome, endpoint: Endpoint) -> Non
         return
     if shutil.which("pnpm") is None:
         raise HarnessError(f"installing {package.specifier} needs pnpm: npm install --global pnpm")
-    _allow_builds(package, home)
-    _run((*runtime_command(), "plugin", "--profile", "sdk", "add", package.specifier), home, endpoint)
+    for profile in profiles:
+        _allow_builds(package, home.paths.dsh_home / "profiles" / profile)
+        _run((*runtime_command(), "plugin", "--profile", profile, "add", package.specifier), home, endpoint)
 
 
-def _allow_builds(package: PackageInstall, home: IsolatedHome) -> None:
+def _allow_builds(package: PackageInstall, folder: Path) -> None:
     if not package.allow_builds:
         return
-    profile = home.paths.dsh_home / "profiles" / "sdk"
-    profile.mkdir(parents=True, exist_ok=True)
-    file = profile / WORKSPACE_FILE
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / WORKSPACE_FILE
     present = file.read_text(encoding="utf-8") if file.exists() else ""
     lines = [f"  {name!r}: true" for name in package.allow_builds]
     if "allowBuilds:" not in present:

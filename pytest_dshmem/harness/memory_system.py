@@ -8,6 +8,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -21,7 +22,11 @@ from pytest_dshmem.harness.triggers import (
     HttpTrigger,
     NoConsolidation,
     ProfilePart,
+    WebRouteTrigger,
 )
+
+SDK = "sdk"
+"""The profile of the runtimes that ingest and answer."""
 
 CONFIG_PLACEHOLDERS = frozenset({"dsh_home", "home", "workspace", "memory_root", "model", "provider"})
 PATH_PLACEHOLDERS = frozenset({"dsh_home", "home", "workspace", "memory_root"})
@@ -49,7 +54,7 @@ class FileInstall(ProfilePart):
 
 
 class PackageInstall(ProfilePart):
-    """A published package, added with `dsh plugin --profile sdk add`. No `row`: it brings its own rows."""
+    """A published package, added with `dsh plugin --profile … add`. No `row`: it brings its own rows."""
 
     kind: Literal["package"]
     row: str | None = None
@@ -113,7 +118,11 @@ class UsageSource(ProfilePart):
 
 
 class MemorySystem(ProfilePart):
-    """A memory system as its profile describes it. `unverified` lists what its makers are silent about."""
+    """A memory system as its profile describes it. `unverified` lists what its makers are silent about.
+
+    `captures_replay`: the system forms memory on its own from a finished session that is opened and closed
+    without a turn being run in it, as replay does (see `harness.replay` for the events that it can see).
+    """
 
     name: str = Field(pattern="^[a-z0-9][a-z0-9.-]*$")
     title: str = Field(min_length=1)
@@ -126,6 +135,7 @@ class MemorySystem(ProfilePart):
     memory_roots: tuple[str, ...]
     injected: tuple[str, ...] = ()
     writes_during_qa: bool
+    captures_replay: bool = False
     redirect_home: bool
     tools: Tools
     settle: Settle = Settle()
@@ -147,6 +157,18 @@ class MemorySystem(ProfilePart):
     @property
     def consolidates(self) -> bool:
         return not isinstance(self.consolidation, NoConsolidation)
+
+    @property
+    def dsh_profiles(self) -> tuple[str, ...]:
+        """The profiles of DSH that formation runs, all of which must have the plugin."""
+        match self.consolidation:
+            case WebRouteTrigger():
+                return (SDK, "web")
+            case CommandTrigger(command=command):
+                named = (name for option, name in pairwise(command) if option == "--profile")
+                return tuple(dict.fromkeys((SDK, *named)))
+            case _:
+                return (SDK,)
 
     @property
     def plugin_file(self) -> Path | None:

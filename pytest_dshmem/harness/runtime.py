@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import secrets
 import signal
 import threading
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import BaseModel, ConfigDict
 
 from pytest_dshmem.harness.calls import CallLog
+from pytest_dshmem.harness.companions import Companions
 from pytest_dshmem.harness.composition import (
     Composition,
     child_environment,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 REQUEST_SECONDS = 30.0
 GRACE_SECONDS = 10.0
 INACTIVE_WORDS = "did not activate"
+_FILE_URL = re.compile(r"file://\S*?([^/\s()]+)(?=[\s()]|$)")
 
 
 class RuntimeLost(Exception):
@@ -69,6 +72,7 @@ class Runtime:
         self._watch = TurnWatch(self.kill)
         self._pid: int | None = None
         self.calls = CallLog(home.calls_file)
+        self.companions = Companions()
 
     @classmethod
     def start(
@@ -180,17 +184,18 @@ class Runtime:
         self._harness.close()
 
     def kill(self) -> None:
-        """Kills the process at once; every session in it gets RuntimeLost."""
+        """Kills the process and its companions at once; every session in it gets RuntimeLost."""
+        self.companions.kill_all()
         if self._pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
 
     def explain(self, error: BaseException) -> str:
-        """What went wrong in one line: the last that the runtime said, else the error itself."""
-        said = [line for line in self._stderr().splitlines() if line.strip()]
-        telling = [line for line in said if "error" in line.lower() or INACTIVE_WORDS in line]
-        words = (telling or said or [self._first_line(error)])[-1].strip()[:300]
-        return self._masked(words)
+        """What went wrong in one line: what did not start, the last error that was told, or `error`."""
+        said = self._said()
+        telling = [line for line in said if "error" in line.lower()]
+        words = self._inactive_reason() or (telling or said or [self._first_line(error)])[-1]
+        return self._masked(words[:400])
 
     def __enter__(self) -> Self:
         return self
@@ -216,17 +221,18 @@ class Runtime:
             raise HarnessError(f"the harness says: {reason}")
 
     def _inactive_reason(self) -> str:
-        lines = self._stderr().splitlines()
+        lines = self._said()
         places = [number for number, line in enumerate(lines) if INACTIVE_WORDS in line]
-        if not places:
-            return ""
-        return " ".join(line.strip() for line in lines[places[0] : places[0] + 4])[:400]
+        return " ".join(lines[places[0] : places[0] + 6])[:400] if places else ""
 
-    def _stderr(self) -> str:
+    def _said(self) -> list[str]:
+        """What the runtime wrote on its standard error: no frames of stack traces, files by name alone."""
         try:
-            return self._home.stderr_file.read_text(encoding="utf-8", errors="replace")
+            written = self._home.stderr_file.read_text(encoding="utf-8", errors="replace")
         except OSError:
-            return ""
+            return []
+        lines = (_FILE_URL.sub(r"\1", line.strip()) for line in written.splitlines())
+        return [line for line in lines if line and not line.startswith(("at ", "Full diagnostics:"))]
 
     def _wait_for_children(self, session_id: str) -> None:
         from deepseek_harness.errors import JsonRpcError

@@ -1,10 +1,7 @@
 """Firing a trigger outside of the runtime: a loopback request or a command. Credentials stay out of argv."""
 
-import contextlib
 import http.client
 import json
-import os
-import signal
 import subprocess
 import urllib.error
 import urllib.request
@@ -13,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from pytest_dshmem.harness.companions import Companions
 from pytest_dshmem.harness.endpoint import HarnessError
 from pytest_dshmem.harness.paths import HomePaths
 from pytest_dshmem.harness.placeholders import render
@@ -44,6 +42,9 @@ class CommandHost(Protocol):
 
     @property
     def patches(self) -> tuple[Path, ...]: ...
+
+    @property
+    def companions(self) -> Companions: ...
 
 
 def post_to_route(url: str, session_id: str, timeout_seconds: float, token: str | None = None) -> Reply:
@@ -92,18 +93,7 @@ def run_command(
     """Runs the command in the workspace. Raises TimeoutError after killing it with all that it started."""
     arguments = list(_arguments(trigger.command, {**folders, "session_id": session_id}, host))
     try:
-        process = subprocess.Popen(
-            arguments,
-            env=dict(host.environment),
-            cwd=host.paths.workspace,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
-        )
+        process = host.companions.start(arguments, host.environment, host.paths.workspace)
     except OSError as error:
         raise HarnessError(f"the command {arguments[0]} cannot be run: {error.strerror}") from error
     try:
@@ -111,10 +101,7 @@ def run_command(
     except subprocess.TimeoutExpired:
         raise TimeoutError(f"the command did not end within {trigger.timeout_seconds:.0f} s") from None
     finally:
-        # Also what the command has left running in the background.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        host.companions.end(process)
     speaks = isinstance(trigger.evidence, StatusEvidence)
     body = _json_object(_last_line(output) or "", "the command") if speaks else None
     return Reply(body, process.returncode, _last_line(errors))

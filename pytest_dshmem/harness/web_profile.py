@@ -1,7 +1,6 @@
 """The web profile of a home, run for the routes that plugins add to its loopback server."""
 
 import contextlib
-import os
 import re
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from pytest_dshmem.harness.companions import Companions, signal_group
 from pytest_dshmem.harness.endpoint import HarnessError
 
 _URL = re.compile(r"http://(?:127\.0\.0\.1|localhost|\[::1\]):\d+")
@@ -40,15 +40,16 @@ class WebCommand:
 class WebProfile:
     """One `dsh --profile web`. Started when its address is first asked for, killed when closed."""
 
-    def __init__(self, command: WebCommand) -> None:
+    def __init__(self, command: WebCommand, companions: Companions | None = None) -> None:
         self._command = command
+        self._companions = companions or Companions()
         self._server: _Server | None = None
 
     def address(self) -> str:
         """`http://HOST:PORT` of the running server. Raises HarnessError where it does not come up."""
         if self._server is None or not self._server.is_running:
             self.close()
-            self._server = _Server(self._command)
+            self._server = _Server(self._command, self._companions)
         try:
             return self._server.address()
         except HarnessError:
@@ -81,24 +82,14 @@ class _Server:
     The address that it prints carries a token for its own pages; only host and port are kept.
     """
 
-    def __init__(self, command: WebCommand) -> None:
+    def __init__(self, command: WebCommand, companions: Companions) -> None:
         self._command = command
+        self._companions = companions
         self._address: str | None = None
         self._errors: deque[str] = deque(maxlen=_REMEMBERED_LINES)
         self._heard = threading.Event()
         try:
-            self._process = subprocess.Popen(
-                command.arguments,
-                env=dict(command.environment),
-                cwd=command.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                start_new_session=True,
-            )
+            self._process = companions.start(command.arguments, command.environment, command.folder)
         except OSError as error:
             raise HarnessError(f"the web profile did not start: {error.strerror}") from error
         _listen(self._await_address, self._process.stdout)
@@ -123,11 +114,10 @@ class _Server:
         return self._address
 
     def stop(self) -> None:
-        self._signal(signal.SIGTERM)
+        signal_group(self._process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_STOP_SECONDS)
-        self._signal(signal.SIGKILL)
-        self._process.wait()
+        self._companions.end(self._process)
 
     def _await_address(self, stream: IO[str]) -> None:
         with stream:
@@ -152,10 +142,6 @@ class _Server:
             self._process.wait(_STOP_SECONDS)
         said = [line for line in list(self._errors) if line and not line.startswith("at ")]
         return said[-1] if said else f"it ended with status {self._process.returncode}"
-
-    def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
 
 
 def _listen(listener: Callable[[IO[str]], None], stream: IO[str] | None) -> threading.Thread:

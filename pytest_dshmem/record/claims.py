@@ -17,7 +17,7 @@ from typing import Literal, Self
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
-from pytest_dshmem.record.journal import LOCK_POLL_SECONDS, Journal
+from pytest_dshmem.record.journal import Journal
 
 ALIVE_MEMORY_SECONDS = 0.5
 
@@ -46,27 +46,24 @@ class Claims:
         self._owners: dict[str, str] = {}
         self._seen_alive: dict[str, float] = {}
         self._thread_lock = threading.Lock()
-        self._process_lock = FileLock(
-            folder / "claims.lock", thread_local=False, poll_interval=LOCK_POLL_SECONDS
-        )
 
     def take(self, unit: str) -> bool:
-        """True if the unit is now this process's to do; False while another live process has it."""
+        """True if the unit has become this process's to do; False while it is somebody's who lives."""
         with self._thread_lock:
-            if self._is_held_elsewhere(unit):
+            self._catch_up()
+            if self._is_held(unit):
                 return False
-            with self._process_lock:
+            with self._table.writing() as write:
                 self._catch_up()
-                owner = self._owners.get(unit)
-                if owner is not None and self._is_alive(owner):
+                if self._is_held(unit):
                     return False
-                self._table.append(ClaimLine(unit=unit, owner=self.owner, event="take"))
+                write(ClaimLine(unit=unit, owner=self.owner, event="take"))
                 self._catch_up()
                 return True
 
     def drop(self, unit: str) -> None:
         """Gives a unit back, done or not: what was done is in the journals."""
-        with self._thread_lock, self._process_lock:
+        with self._thread_lock:
             self._catch_up()
             if self._owners.get(unit) == self.owner:
                 self._table.append(ClaimLine(unit=unit, owner=self.owner, event="drop"))
@@ -81,9 +78,9 @@ class Claims:
 
     def close(self) -> None:
         """Ends this owner's life: whatever it still holds is free for others."""
-        self._life.release()
         with contextlib.suppress(OSError):
             self._owner_file(self.owner).unlink()
+        self._life.release()
 
     def __enter__(self) -> Self:
         return self
@@ -93,10 +90,9 @@ class Claims:
     ) -> None:
         self.close()
 
-    def _is_held_elsewhere(self, unit: str) -> bool:
-        self._catch_up()
+    def _is_held(self, unit: str) -> bool:
         owner = self._owners.get(unit)
-        return owner is not None and owner != self.owner and self._is_alive(owner)
+        return owner is not None and self._is_alive(owner)
 
     def _owner_file(self, owner: str) -> Path:
         return self._folder / f"{owner}.owner"
@@ -116,11 +112,23 @@ class Claims:
         file = self._owner_file(owner)
         if not file.exists():
             return False
-        probe = FileLock(file, thread_local=False)
-        try:
-            probe.acquire(timeout=0)
-        except Timeout:
-            self._seen_alive[owner] = time.monotonic()
-            return True
-        probe.release()
+        if _can_be_locked(file):
+            return False
+        self._seen_alive[owner] = time.monotonic()
+        return True
+
+
+def anyone_alive(folder: Path) -> bool:
+    """Whether a process holds, or may take, claims in this folder."""
+    return any(not _can_be_locked(file) for file in folder.glob("*.owner"))
+
+
+def _can_be_locked(file: Path) -> bool:
+    """Whether nobody holds the lock on a file."""
+    probe = FileLock(file, thread_local=False)
+    try:
+        probe.acquire(timeout=0)
+    except Timeout:
         return False
+    probe.release()
+    return True

@@ -6,7 +6,7 @@ A call whose usage could not be seen has `usage=None` and counts as unmetered, n
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 FormationState = Literal["frozen", "failed"]
 IngestionState = Literal["ingested", "error", "timeout", "blocked", "max-tokens", "context-overflow"]
@@ -22,6 +22,30 @@ class Entry(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _can_be_written(cls, value: Any, info: ValidationInfo) -> Any:
+        # What is read back was written by us, and is well-formed.
+        return value if info.mode == "json" else writable(value)
+
+
+def writable(value: Any) -> Any:
+    """The same value with no text in it that UTF-8 cannot hold.
+
+    A model may send half of a surrogate pair: two halves are joined, one alone becomes U+FFFD.
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else _well_formed(value)
+    if isinstance(value, dict):
+        return {writable(name): writable(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(writable(part) for part in value)
+    return value
+
+
+def _well_formed(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
 
 class Usage(Entry):
     """Tokens of one model call. `input` is uncached input; `reasoning` is a part of `output`, never added."""
@@ -31,6 +55,11 @@ class Usage(Entry):
     cache_write: int = 0
     output: int = 0
     reasoning: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        """All tokens of the call, each counted once: reasoning is within output."""
+        return self.input + self.cache_read + self.cache_write + self.output
 
 
 class Call(Entry):

@@ -23,17 +23,22 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, FieldVal
 
 
 def fingerprint(fields: Mapping[str, FieldValue]) -> str:
-    """A short hash of all fields; equal fields in any order give the same."""
-    text = json.dumps(dict(fields), sort_keys=True, separators=(",", ":"))
+    """A short hash of all fields; equal fields in any order give the same. None is as good as no field."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    text = json.dumps(given, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def differences(
     recorded: Mapping[str, FieldValue], wanted: Mapping[str, FieldValue]
 ) -> list[tuple[str, FieldValue, FieldValue]]:
-    """Fields in which two settings differ, as (field, recorded, wanted), in alphabetical order."""
+    """Fields in which two settings differ, as (field, recorded, wanted), in alphabetical order.
+
+    There are differences exactly where the fingerprints differ: 1, 1.0 and True are three values.
+    """
     names = sorted(set(recorded) | set(wanted))
-    return [(n, recorded.get(n), wanted.get(n)) for n in names if recorded.get(n) != wanted.get(n)]
+    pairs = [(name, recorded.get(name), wanted.get(name)) for name in names]
+    return [(name, one, other) for name, one, other in pairs if json.dumps(one) != json.dumps(other)]
 
 
 def describe_differences(changed: list[tuple[str, FieldValue, FieldValue]]) -> str:

@@ -1,23 +1,22 @@
 """Append-only journals: one JSON object a line, shared by threads and processes.
 
-A line is written with one system call under a lock, so it is there whole or not at all once the process goes
-on. What a crash leaves of an unfinished last line is sealed by the next writer and counted by readers.
+A line is written with one system call under a lock on the journal itself, so it is there whole or not at all
+once the process goes on. What a crash leaves of an unfinished last line is sealed by the next writer and
+counted by readers.
 """
 
+import contextlib
+import fcntl
 import json
 import os
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from filelock import FileLock
 from pydantic import BaseModel, ValidationError
 
 EntryType = TypeVar("EntryType", bound=BaseModel)
-
-LOCK_POLL_SECONDS = 0.005
 
 
 class RecordError(Exception):
@@ -38,17 +37,26 @@ class JournalContents(Generic[EntryType]):
 class Journal(Generic[EntryType]):
     """One journal file. Instances in several threads and processes may append to the same file."""
 
-    def __init__(self, path: Path, kind: type[EntryType], *, lock: Path | None = None) -> None:
+    def __init__(self, path: Path, kind: type[EntryType]) -> None:
         self.path = path
         self._kind = kind
-        self._lock_path = lock or path.with_name(path.name + ".lock")
-        self._thread_lock = threading.Lock()
-        self._sealed_at = -1
 
     def append(self, entry: EntryType) -> None:
         """Writes one line. Raises RecordError where the disk refuses; the file then ends as before."""
-        line = json.dumps(entry.model_dump(mode="json"), ensure_ascii=True, separators=(",", ":"))
-        self._write(line.encode("ascii") + b"\n")
+        with self.writing() as write:
+            write(entry)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Callable[[EntryType], None]]:
+        """Keeps all other writers out and yields what writes a line. Raises RecordError, as does that."""
+        with self._refusals():
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            with self._refusals():
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield lambda entry: self._write(descriptor, entry)
+        finally:
+            os.close(descriptor)
 
     def read(self) -> JournalContents[EntryType]:
         """Everything that is there. A missing file is an empty journal."""
@@ -60,36 +68,33 @@ class Journal(Generic[EntryType]):
 
     def sync(self) -> None:
         """Waits until what was written would survive a loss of power."""
-        if self.path.exists():
-            with self.path.open("rb") as file:
-                os.fsync(file.fileno())
+        with self._refusals(), self.path.open("rb") as file:
+            os.fsync(file.fileno())
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, descriptor: int, entry: EntryType) -> None:
+        text = json.dumps(entry.model_dump(mode="json"), ensure_ascii=True, separators=(",", ":"))
+        line = text.encode("ascii") + b"\n"
+        with self._refusals():
+            start = os.fstat(descriptor).st_size
+            if start and os.pread(descriptor, 1, start - 1) != b"\n":
+                line = b"\n" + line
+            try:
+                while line:
+                    line = line[os.write(descriptor, line) :]
+            except OSError:
+                os.ftruncate(descriptor, start)
+                raise
+
+    @contextlib.contextmanager
+    def _refusals(self) -> Iterator[None]:
+        """Puts what the disk refuses into words."""
         try:
-            with self._thread_lock, FileLock(self._lock_path, poll_interval=LOCK_POLL_SECONDS):
-                descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-                try:
-                    self._append_to(descriptor, line)
-                finally:
-                    os.close(descriptor)
+            yield
         except OSError as error:
             raise RecordError(
                 f"cannot write to {self.path.name} in {self.path.parent}: {error.strerror or error}; "
                 "make room or give it write access, then run the same command again to continue"
             ) from error
-
-    def _append_to(self, descriptor: int, line: bytes) -> None:
-        start = os.fstat(descriptor).st_size
-        if start not in (0, self._sealed_at) and os.pread(descriptor, 1, start - 1) != b"\n":
-            line = b"\n" + line
-        try:
-            written = os.write(descriptor, line)
-            if written != len(line):
-                os.write(descriptor, line[written:])
-        except OSError:
-            os.ftruncate(descriptor, start)
-            raise
-        self._sealed_at = start + len(line)
 
 
 class JournalReader(Generic[EntryType]):
@@ -101,20 +106,25 @@ class JournalReader(Generic[EntryType]):
         self._offset = 0
         self._line_number = 0
         self._torn = 0
+        self._unfinished = b""
 
     def new_entries(self) -> list[EntryType]:
         """Whole lines written since the last call. An unfinished last line is left for the next call."""
         chunk = self._read_chunk()
-        end = chunk.rfind(b"\n") + 1
-        self._offset += end
-        parsed = [self._parse(line) for line in chunk[:end].split(b"\n")[:-1]] if end else []
+        *lines, self._unfinished = chunk.split(b"\n")
+        self._offset += len(chunk) - len(self._unfinished)
+        if self._unfinished.endswith(b"}") and not _is_torn(self._unfinished):
+            # A crash took the line's end and nothing of the line.
+            self._offset += len(self._unfinished)
+            lines.append(self._unfinished)
+            self._unfinished = b""
+        parsed = [self._parse(line) for line in lines]
         return [entry for entry in parsed if entry is not None]
 
     def contents(self) -> JournalContents[EntryType]:
         """All entries from the beginning, with the torn lines counted, an unfinished last one included."""
         entries = self.new_entries()
-        unfinished = 1 if self._read_chunk().strip() else 0
-        return JournalContents(tuple(entries), self._torn + unfinished)
+        return JournalContents(tuple(entries), self._torn + bool(self._unfinished.strip()))
 
     def _read_chunk(self) -> bytes:
         try:

@@ -10,21 +10,20 @@ RUN/
   work/               checkpoints, locks and claims of a run under way
 """
 
+import contextlib
 import hashlib
 import json
-import os
 import shutil
-import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 from pydantic import Field, ValidationError
 
+from pytest_dshmem.record.claims import Claims, anyone_alive
 from pytest_dshmem.record.entries import (
     Consolidation,
     Entry,
@@ -42,6 +41,7 @@ from pytest_dshmem.record.journal import Journal, RecordError
 from pytest_dshmem.record.places import is_inside_repository
 
 FORMAT = 1
+LOCK_POLL_SECONDS = 0.005
 
 
 class RunManifest(Entry):
@@ -77,18 +77,15 @@ class RunDirectory:
         Raises RecordError where the folder is inside a repository, cannot be written, holds something that is
         not a run, or holds a run with other settings; the differing fields are named.
         """
-        if is_inside_repository(path):
-            raise RecordError(
-                f"{path} lies inside a repository, where memories and answers could be committed by "
-                "accident; name a folder outside of it"
-            )
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            (path / "work").mkdir(exist_ok=True)
-        except OSError as error:
-            raise RecordError(f"cannot make the run directory {path}: {error.strerror or error}") from error
         run = cls(path)
-        with FileLock(path / "work" / "manifest.lock"):
+        with run._refusals("make"):
+            if is_inside_repository(path):
+                raise RecordError(
+                    f"{path} lies inside a repository, where memories and answers could be committed by "
+                    "accident; name a folder outside of it"
+                )
+            path.mkdir(parents=True, exist_ok=True)
+        with run._alone(), run._refusals("read"):
             if run.manifest_path.exists():
                 run._require_same(settings)
             else:
@@ -100,8 +97,9 @@ class RunDirectory:
     def open(cls, path: Path) -> "RunDirectory":
         """Opens a run that exists. Raises RecordError where there is none."""
         run = cls(path)
-        if not run.manifest_path.is_file():
-            raise RecordError(f"{path} holds no run: there is no run.json in it")
+        with run._refusals("read"):
+            if not run.manifest_path.is_file():
+                raise RecordError(f"{path} holds no run: there is no run.json in it")
         run.manifest  # noqa: B018 - read now, so that a broken manifest is found here
         return run
 
@@ -113,37 +111,47 @@ class RunDirectory:
     def work(self) -> Path:
         return self.path / "work"
 
-    @cached_property
+    @property
     def manifest(self) -> RunManifest:
+        """The manifest as it stands. Raises RecordError where it cannot be read."""
         try:
-            return RunManifest.model_validate_json(self.manifest_path.read_bytes())
+            manifest = RunManifest.model_validate_json(self.manifest_path.read_bytes())
         except (OSError, ValidationError) as error:
             problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
             raise RecordError(f"{self.manifest_path} cannot be read as a run's manifest: {problem}") from None
+        if manifest.format != FORMAT:
+            raise RecordError(
+                f"the run in {self.path} has format {manifest.format}, this version reads format {FORMAT}; "
+                "use the version that made it"
+            )
+        return manifest
 
     def snapshot_folder(self, key: FormationKey) -> Path:
         return self.path / "snapshots" / formation_name(key)
 
     def checkpoint_folder(self, key: FormationKey) -> Path:
-        return self.work / "checkpoints" / formation_name(key)
+        return self._checkpoints / formation_name(key)
+
+    def claims(self) -> Claims:
+        """This process's part in the work. Close it when the work is done."""
+        with self._alone():
+            return Claims(self._claims)
 
     def select(self, chosen: Iterable[Selected]) -> None:
         """Adds questions to the run's selection; one that is there already stays as it is."""
-        self.work.mkdir(exist_ok=True)
-        with FileLock(self.work / "selection.lock"):
+        with self.selection.writing() as write:
             known = {entry.key: entry.id for entry in self.selection.read()}
             for entry in chosen:
                 if known.get(entry.key) != entry.id:
-                    self.selection.append(entry)
+                    write(entry)
 
     def add_references(self, texts: Iterable[ReferenceText]) -> None:
         """Adds question and gold texts that are not there yet."""
-        self.work.mkdir(exist_ok=True)
-        with FileLock(self.work / "references.lock"):
+        with self.references.writing() as write:
             known = {entry.question_id for entry in self.references.read()}
             for text in texts:
                 if text.question_id not in known:
-                    self.references.append(text)
+                    write(text)
 
     def selected(self) -> list[Selected]:
         """The selection in order, one entry a question; the latest id counts."""
@@ -154,11 +162,9 @@ class RunDirectory:
 
     def amend_facts(self, facts: Mapping[str, Any]) -> None:
         """Adds facts to the manifest; what the results depend on stays as it is."""
-        self.work.mkdir(exist_ok=True)
-        with FileLock(self.work / "manifest.lock"):
-            manifest = RunManifest.model_validate_json(self.manifest_path.read_bytes())
-            amended = manifest.model_copy(update={"facts": {**manifest.facts, **facts}})
-            write_atomically(self.manifest_path, amended.model_dump_json(indent=2) + "\n")
+        with self._alone():
+            manifest = self.manifest
+            self._save(manifest.model_copy(update={"facts": {**manifest.facts, **facts}}))
 
     def write_hypotheses(self, answers: Mapping[QuestionKey, Hypothesis]) -> Path:
         """Writes hypotheses.jsonl: each selected id exactly once, an unanswered one as an empty text."""
@@ -173,12 +179,53 @@ class RunDirectory:
         write_atomically(path, "".join(line + "\n" for line in lines))
         return path
 
-    def finish(self) -> None:
-        """Removes the work folder of a run that has nothing left to do."""
-        shutil.rmtree(self.work, ignore_errors=True)
+    def finish(self, also: Callable[[], None] = lambda: None) -> bool:
+        """Removes the work folder, and does what else is to be done when nobody needs it any more.
+
+        Does neither, and returns False, while another process is at work on the run or a formation is
+        unfinished.
+        """
+        with self._alone():
+            if anyone_alive(self._claims) or any(self._checkpoints.glob("*")):
+                return False
+            also()
+            shutil.rmtree(self.work, ignore_errors=True)
+            return True
+
+    @property
+    def _claims(self) -> Path:
+        return self.work / "claims"
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self.work / "checkpoints"
 
     def _journal(self, name: str, kind: type[Any]) -> Journal[Any]:
-        return Journal(self.path / name, kind, lock=self.path / "work" / f"{name}.lock")
+        return Journal(self.path / name, kind)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keeps out every other process that would open, amend or finish this run."""
+        lock = FileLock(self.work / "manifest.lock")
+        with self._refusals("write to"):
+            while not lock.is_locked:
+                self.work.mkdir(exist_ok=True)
+                # The folder may be gone again by now, with the process that has finished the run.
+                with contextlib.suppress(FileNotFoundError):
+                    lock.acquire(poll_interval=LOCK_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @contextlib.contextmanager
+    def _refusals(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RecordError(
+                f"cannot {what} the run directory {self.path}: {error.strerror or error}"
+            ) from error
 
     def _require_same(self, settings: Mapping[str, FieldValue]) -> None:
         changed = differences(self.manifest.settings, dict(settings))
@@ -204,6 +251,9 @@ class RunDirectory:
             settings=dict(settings),
             facts=dict(facts),
         )
+        self._save(manifest)
+
+    def _save(self, manifest: RunManifest) -> None:
         write_atomically(self.manifest_path, manifest.model_dump_json(indent=2) + "\n")
 
 
@@ -219,14 +269,14 @@ def opaque_name(key: FormationKey) -> str:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replaces a file's content in one step, so that no reader ever sees half of it."""
+    """Replaces a file's content in one step, so that no reader ever sees half of it. Raises RecordError."""
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o644)
-        os.replace(name, path)  # noqa: PTH105 - the atomic one
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
         raise RecordError(f"cannot write {path}: {error.strerror or error}") from error
 
 

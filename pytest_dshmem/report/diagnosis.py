@@ -52,6 +52,7 @@ MEANING: Mapping[Cause, str] = {
 
 FORMED_SHARE = 0.4
 MEMORIES_KEPT = 8
+WORDS_KEPT = 20_000
 FILE_NAME = "diagnosis.jsonl"
 
 _WORD = re.compile(r"[^\W_]+")
@@ -241,6 +242,7 @@ def _matches(file: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) or fnmatchcase(file, pattern) for pattern in patterns)
 
 
+@lru_cache(maxsize=WORDS_KEPT)
 def _stem(word: str) -> str:
     stem = _ENDING.sub("", word)
     return stem if len(stem) >= _SHORTEST_STEM else word

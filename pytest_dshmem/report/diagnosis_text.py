@@ -14,11 +14,12 @@ from pytest_dshmem.report.reading import Group
 def diagnosis_lines(diagnoses: Sequence[Diagnosis], categories: Sequence[str]) -> list[Line]:
     """For each condition and repeat the causes by category, and which questions they are.
 
-    Of a condition without memory there is nothing to trace, so it is counted and not listed.
+    Of a condition without memory there is nothing to trace, so it is left out.
     """
     lines: list[Line] = []
-    for group in dict.fromkeys(Group(d.key.condition, d.key.repeat) for d in diagnoses):
-        own = [d for d in diagnoses if Group(d.key.condition, d.key.repeat) == group]
+    traced = [d for d in diagnoses if d.cause != "no-memory"]
+    for group in dict.fromkeys(Group(d.key.condition, d.key.repeat) for d in traced):
+        own = [d for d in traced if Group(d.key.condition, d.key.repeat) == group]
         lines += [heading(f"why answers are wrong: {group.label}"), *_counts(own, categories), *_list(own)]
     return lines
 
@@ -38,14 +39,15 @@ def disputed_lines(figures: RunFigures, disputed: frozenset[str]) -> list[Line]:
 
 def _counts(diagnoses: Sequence[Diagnosis], categories: Sequence[str]) -> list[Line]:
     counts = count_causes(diagnoses)
-    rows = [Row(("", *categories, "all"), "dim")]
-    for cause, found in counts.items():
-        rows.append(Row((cause, *(f"{found[category]:,}" for category in categories), f"{found.total():,}")))
+    rows = [Row(("", *counts), "dim")]
+    for category in categories:
+        rows.append(Row((category, *(f"{found[category]:,}" for found in counts.values()))))
+    rows.append(Row(("all", *(f"{found.total():,}" for found in counts.values())), "heading"))
     return table(rows)
 
 
 def _list(diagnoses: Sequence[Diagnosis]) -> Iterable[Line]:
-    for cause in (cause for cause in count_causes(diagnoses) if cause != "no-memory"):
+    for cause in count_causes(diagnoses):
         ids = [d.key.question_id for d in diagnoses if d.cause == cause]
         yield from paragraph(
             f"{cause}, {MEANING[cause]}: {numbers.plural(len(ids), 'question')}", "dim", indent=2

@@ -129,13 +129,14 @@ def ledger(reading: RunReading, prices: Prices | None = None) -> Ledger:
     items = work_items(reading)
     asking = items["qa"]
     forming = [*items["ingestion"], *items["consolidation"]]
+    phases = {phase: account(items[phase], prices) for phase in PHASES}
     return Ledger(
-        phases={phase: account(items[phase], prices) for phase in PHASES},
+        phases=phases,
         whole=_totals_only(account([*forming, *asking, *items["judge"]], prices)),
         formation_seconds=measure([formation.seconds for formation in reading.all_formations]),
         busy_seconds=_busy_seconds(reading),
-        question=_per_question(asking, len(asking), prices),
-        question_with_formation=_per_question([*forming, *asking], len(asking), prices),
+        question=_per_question(phases["qa"], len(asking)),
+        question_with_formation=_per_question(account([*forming, *asking], prices), len(asking)),
     )
 
 
@@ -170,18 +171,13 @@ def account(items: Sequence[WorkItem], prices: Prices | None = None) -> PhaseLed
         cache_write=_token_measure(items, lambda usage: usage.cache_write),
         output=_token_measure(items, lambda usage: usage.output),
         reasoning=_token_measure(items, lambda usage: usage.reasoning),
-        tokens=_token_measure(items, tokens_of),
+        tokens=_token_measure(items, lambda usage: usage.tokens),
         first_token_seconds=measure(first_tokens) if first_tokens else Measure(None),
         model_seconds=measure([sum(call.seconds for call in item.calls) for item in items]),
         tool_seconds=measure([item.tool_seconds for item in items]),
         seconds=measure([item.seconds for item in items]),
         cost=None if prices is None else total_cost(calls, prices, unseen),
     )
-
-
-def tokens_of(usage: Usage) -> int:
-    """All tokens of a call, each counted once: reasoning is within output."""
-    return usage.input + usage.cache_read + usage.cache_write + usage.output
 
 
 def _totals_only(spent: PhaseLedger) -> PhaseLedger:
@@ -218,19 +214,16 @@ def _seconds(attempt: Attempt) -> float:
 
 
 def _token_measure(items: Sequence[WorkItem], tokens: Callable[[Usage], int | None]) -> Measure:
-    counts = [_item_tokens(item, tokens) for item in items]
-    seen = [tokens(call.usage) for item in items for call in item.calls if call.usage is not None]
-    known = [count for count in seen if count is not None]
+    """The sum of what was seen; median and 90th percentile over the items of which all was seen."""
+    seen, of_whole_items = [], []
+    for item in items:
+        counts = [None if call.usage is None else tokens(call.usage) for call in item.calls]
+        known = [count for count in counts if count is not None]
+        seen += known
+        if len(known) == len(counts) and not item.unseen:
+            of_whole_items.append(sum(known))
     nothing_spent = not any(item.calls or item.unseen for item in items)
-    per_item = measure([count for count in counts if count is not None])
-    return replace(per_item, total=sum(known) if known or nothing_spent else None)
-
-
-def _item_tokens(item: WorkItem, tokens: Callable[[Usage], int | None]) -> int | None:
-    """The tokens of an item, or None where any part of them was not seen."""
-    counts = [None if call.usage is None else tokens(call.usage) for call in item.calls]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) and not item.unseen else None
+    return replace(measure(of_whole_items), total=sum(seen) if seen or nothing_spent else None)
 
 
 def measure(values: Sequence[float]) -> Measure:
@@ -245,10 +238,9 @@ def percentile_90(values: Sequence[float]) -> float:
     return values[0] if len(values) == 1 else statistics.quantiles(values, n=10, method="inclusive")[-1]
 
 
-def _per_question(items: Sequence[WorkItem], asked: int, prices: Prices | None) -> PerQuestion | None:
+def _per_question(spent: PhaseLedger, asked: int) -> PerQuestion | None:
     if not asked:
         return None
-    spent = account(items, prices)
     tokens, seconds, cost = spent.tokens.total, spent.seconds.total, spent.cost
     return PerQuestion(
         tokens=None if tokens is None else tokens / asked,

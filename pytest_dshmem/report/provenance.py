@@ -12,6 +12,7 @@ from pytest_dshmem.record.fingerprint import FieldValue
 from pytest_dshmem.report.reading import RunReading
 
 OFFLINE = "offline: these figures are not benchmark results"
+JUDGED_OFFLINE = "judged by the embedded judge: these figures are not benchmark results"
 SAMPLE_CORPUS = "sample corpus: these figures are not benchmark results"
 SMOKE = "smoke"
 
@@ -65,14 +66,16 @@ def provenance(reading: RunReading) -> Provenance:
         split=text("split"),
         judge_protocol=reading.protocol or "",
         judge_models=tuple(dict.fromkeys(judges)),
-        warnings=_warnings(reading.setting),
+        warnings=_warnings(reading.setting, reading.protocol),
     )
 
 
-def _warnings(setting: Callable[[str], FieldValue]) -> tuple[str, ...]:
+def _warnings(setting: Callable[[str], FieldValue], protocol: str | None) -> tuple[str, ...]:
     found = []
     if setting("offline") is not False:
         found.append(OFFLINE if setting("offline") else _silent("whether the model was a real one"))
+    elif setting(f"judges.{protocol}.offline"):
+        found.append(JUDGED_OFFLINE)
     if setting("data.sample_corpus") is not False:
         corpus = setting("data.sample_corpus")
         found.append(SAMPLE_CORPUS if corpus else _silent("whether the data set is a sample corpus"))

@@ -143,7 +143,7 @@ class RunReading:
 
 
 def read_run(path: Path, protocol: str | None = None) -> RunReading:
-    """Loads a run, to be read under the judge protocol with this key, or else under the one used last.
+    """Loads a run, to be read under the judge protocol with this key, or else under the one chosen last.
 
     Raises RecordError where there is no run, or where a record cannot be understood.
     """
@@ -188,9 +188,17 @@ def read_run(path: Path, protocol: str | None = None) -> RunReading:
         all_hypotheses=hypotheses.entries,
         all_verdicts=verdicts.entries,
         protocols=used,
-        protocol=protocol or (verdicts.entries[-1].protocol if verdicts.entries else None),
+        protocol=protocol or _chosen_last(run.manifest, verdicts.entries),
         torn={name: count for name, count in journals.items() if count},
     )
+
+
+def _chosen_last(manifest: RunManifest, verdicts: Sequence[Verdict]) -> str | None:
+    """The manifest's protocol: verdicts that were known already leave no newer line in the journal."""
+    chosen = manifest.facts.get("judge")
+    if any(verdict.protocol == chosen for verdict in verdicts):
+        return str(chosen)
+    return verdicts[-1].protocol if verdicts else None
 
 
 def _fitting(

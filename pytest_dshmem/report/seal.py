@@ -16,7 +16,8 @@ from pytest_dshmem.experiment.tokenizer import ESTIMATE, Tokenizer, estimate_tok
 from pytest_dshmem.record.entries import Entry
 from pytest_dshmem.record.journal import RecordError
 from pytest_dshmem.record.run_directory import RunDirectory, write_atomically
-from pytest_dshmem.report.json_report import report_document
+from pytest_dshmem.report.figures import RunFigures, run_figures
+from pytest_dshmem.report.json_report import figures_document, report_document
 from pytest_dshmem.report.prices import Prices
 from pytest_dshmem.report.reading import read_run
 
@@ -42,11 +43,16 @@ class Seal(Entry):
     figures: dict[str, Any] = Field(default_factory=dict)
 
 
-def seal_run(path: Path) -> Path:
-    """Seals a run as it stands, in place of an earlier seal. Returns the seal's path. Raises RecordError."""
+def seal_run(path: Path, figures: RunFigures | None = None) -> Path:
+    """Seals a run as it stands, in place of an earlier seal. Returns the seal's path. Raises RecordError.
+
+    `figures` are those that were just printed of these records, if there are any.
+    """
     run = RunDirectory.open(path)
     seal = Seal(
-        run_id=run.manifest.run_id, files=sealed_files(path), figures=_figures(path, None, None, False, False)
+        run_id=run.manifest.run_id,
+        files=sealed_files(path),
+        figures=_as_read_back(figures_document(figures or run_figures(read_run(path)))),
     )
     target = path / FILE_NAME
     write_atomically(target, json.dumps(seal.model_dump(mode="json"), indent=1) + "\n")
@@ -108,17 +114,16 @@ def recomputed(path: Path, recorded: Any) -> dict[str, Any]:
         texts = bool(questions) and "question" in questions[0]
     except (TypeError, KeyError, IndexError, ValidationError):
         raise RecordError("is not a report that was written by this version") from None
-    return _figures(path, prices, tokenizer, questions is not None, texts)
+    document = report_document(
+        read_run(path), prices, tokenizer=tokenizer, questions=questions is not None, texts=texts
+    )
+    return _as_read_back(document)
 
 
-def _figures(
-    path: Path, prices: Prices | None, tokenizer: Tokenizer | None, questions: bool, texts: bool
-) -> dict[str, Any]:
-    reading = read_run(path)
-    document = report_document(reading, prices, tokenizer=tokenizer, questions=questions, texts=texts)
-    # The way through JSON makes both sides of a comparison alike: names of fields become texts.
-    figures: dict[str, Any] = json.loads(json.dumps(document))
-    return figures
+def _as_read_back(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The way through JSON makes both sides of a comparison alike: names of fields become texts."""
+    values: dict[str, Any] = json.loads(json.dumps(document))
+    return values
 
 
 def _tokenizer_named(conditions: Any) -> Tokenizer | None:

@@ -6,5 +6,4 @@ import pytest
 @pytest.mark.dshmem("longmemeval")
 def test_question(question, ask):
     """One question, asked in a fresh session that sees the sample's frozen memory and nothing else."""
-    hypothesis = ask(question)
-    assert hypothesis.answered, hypothesis.reason
+    assert ask(question).answered

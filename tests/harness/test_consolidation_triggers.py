@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pytest_dshmem.harness.companions import Companions
 from pytest_dshmem.harness.consolidation import Consolidator, Receipt
 from pytest_dshmem.harness.endpoint import HarnessError
 from pytest_dshmem.harness.memory_system import MemorySystem
@@ -43,6 +44,7 @@ class Host:
             "import json, sys; print(json.dumps({'argv': sys.argv[1:]}))",
         )
         self.patches = (Path("/patch.yml"),)
+        self.companions = Companions()
         self.asked: list[tuple[str, dict[str, Any], float]] = []
         self._answer = answer
 

@@ -10,6 +10,7 @@ from scripted_model import Reply, Request, ToolUse
 
 from pytest_dshmem.experiment.outcome import outcome_of
 from pytest_dshmem.harness.composition import Policy
+from pytest_dshmem.harness.endpoint import HarnessError
 from pytest_dshmem.harness.sandbox import IsolatedHome
 
 pytestmark = pytest.mark.runtime
@@ -18,6 +19,9 @@ STEPS = 3
 SECONDS = 2.0
 REMEMBERED = "Mira planted a quince tree."
 OUTSIDE = "Nobody may read this sentence."
+KNOWN_FIELDS = frozenset(
+    {"model", "stream", "messages", "max_tokens", "thinking", "output_config", "system", "tools"}
+)
 
 
 def memory_of(home: IsolatedHome) -> Path:
@@ -79,11 +83,10 @@ def test_nothing_but_the_prompt_and_our_persona_reaches_the_model(guarded: Guard
     _, (asked,) = guarded.turn("qa", lambda _request: Reply(text="Fine."), prompt="Who planted the tree?")
 
     assert "long-term memory" in asked.system
-    assert asked.user_text.strip() == "Who planted the tree?"
-    extras = set(asked.body) - {
-        "model", "stream", "messages", "max_tokens", "thinking", "output_config", "system", "tools", "metadata"
-    }  # fmt: skip
-    assert extras == set(), "no session log, no list of plugins"
+    context = asked.user_text.removeprefix("Who planted the tree?")
+    assert str(guarded.home.paths.workspace) in context
+    assert len(context.strip().splitlines()) == 3, "the folder, and that this is the context"
+    assert set(asked.body) <= KNOWN_FIELDS, "no session log, no list of plugins"
 
 
 @pytest.mark.parametrize(
@@ -212,10 +215,34 @@ def test_a_turn_over_its_time_is_a_timeout_and_the_runtime_lives_on(guarded: Gua
     assert after.response == "Quick."
 
 
-def test_sessions_are_gone_from_the_runtime_when_they_are_closed(guarded: GuardedRuntime) -> None:
-    with guarded.runtime.session("reused", "qa"):
-        pass
-    with guarded.runtime.session("reused-2", "baseline"):
+def test_a_session_that_is_open_cannot_be_opened_again_with_another_role(guarded: GuardedRuntime) -> None:
+    with guarded.runtime.session("twice", "baseline"):
+        with pytest.raises(HarnessError, match=r"dshmem/open was refused: .*twice is open already"):
+            guarded.runtime.request(
+                "dshmem/open",
+                {"sessionId": "twice", "role": "qa", "cwd": str(guarded.home.paths.workspace)},
+            )
         guarded.model.handler = lambda _request: Reply(text="Fine.")
-        guarded.runtime.turn("reused-2", "Hello.", 10.0)
+        guarded.runtime.turn("twice", "Hello.", SECONDS)
+
     assert guarded.model.requests[-1].tools == []
+
+
+def test_an_unknown_role_is_refused(guarded: GuardedRuntime) -> None:
+    with (
+        pytest.raises(HarnessError, match="dshmem/open was refused: unknown role judge"),
+        guarded.runtime.session("stranger", "judge"),
+    ):
+        pytest.fail("a session of no known role was opened")
+
+
+def test_a_session_that_nobody_opened_may_do_nothing(guarded: GuardedRuntime, memory: Path) -> None:
+    """A worker's session, say, where the role `worker` has no policy."""
+    guarded.model.handler = lambda _request: ask_for("read", file_path=str(memory / "garden.md"))
+    before = len(guarded.model.requests)
+
+    turn = guarded.runtime.turn("not-opened", "Read it.", 10.0)
+
+    (asked,) = guarded.model.requests[before:]
+    assert asked.tools == []
+    assert (turn.finish_reason, turn.opened) == ("blocked", ())

@@ -188,7 +188,7 @@ def test_the_text_counts_and_lists_and_fits_the_terminal(tmp_path: Path) -> None
     lines = diagnosis_lines(diagnose(reading, {}), reading.categories)
     assert max(columns(line.text) for line in lines) <= WIDTH
     text = " ".join(" ".join(line.text for line in lines).split())
-    assert "refused 0 0 2 2 4" in text
+    assert "refused multi-hop 0 temporal 0 open-domain 2 single-hop 2 all 4" in text
     assert "refused, the evidence was seen and the agent said that it does not know: 4 questions" in text
     assert "orchard-q003, orchard-q006, harbour-q003, harbour-q006" in text
 

@@ -71,17 +71,23 @@ def load_official_script(path: Path) -> OfficialScript:
     return OfficialScript(sha256, sha256 == KNOWN_SHA256, _compiled([*needed, function], path))
 
 
-def official_protocol(script: OfficialScript, base_url: str, model: str = OFFICIAL_MODEL) -> Protocol:
+def official_protocol(
+    script: OfficialScript,
+    base_url: str,
+    model: str = OFFICIAL_MODEL,
+    parameters: Parameters = OFFICIAL_PARAMETERS,
+) -> Protocol:
     """`longmemeval-official`: the official prompts, parameters and reading of the reply.
 
-    With another model the name stays; the key and the exported label tell the two apart.
+    With another model, which may need other parameters, the name stays; the key and the exported label tell
+    the two apart.
     """
     return Protocol(
         name="longmemeval-official",
         version=1,
         model=model,
         endpoint=endpoint_host(base_url),
-        parameters=checked_parameters(OFFICIAL_PARAMETERS),
+        parameters=checked_parameters(parameters),
         prompt_sha256=script.sha256,
         parse_rule="yes-no",
         render=partial(OfficialScript.render, script),

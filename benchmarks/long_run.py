@@ -1,0 +1,95 @@
+"""A run of 1,540 questions: what it holds in memory at the end, and what it takes to find it finished.
+
+python benchmarks/long_run.py [--mode memory] [--concurrency 8] [--keep FOLDER]
+
+All questions of LoCoMo (set DSHMEM_DATA) with a model that takes no time. Measured are the memory of the pytest
+process and its runtimes at the end over that after the first 100 questions, and then the time of the same
+command once more, which finds nothing to do, over that of as many trivial parametrized tests.
+"""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from figures import Figure, ratio, show
+from suite_runs import SuiteRun, locomo_file, run_suite, scratch
+
+from pytest_dshmem.offline.process import StandIn
+
+MEMORY_BOUND = 1.5
+FINISHED_BOUND = 3.0
+TRIVIAL = """\
+import pytest
+
+
+@pytest.mark.parametrize("number", range({count}))
+def test_number(number):
+    assert number >= 0
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mode", default="memory")
+    parser.add_argument("--concurrency", type=int, default=8)
+    parser.add_argument("--repeat", type=int, default=3, help="times that the finished run is started again")
+    parser.add_argument("--select", nargs="*", default=[], help="pytest options that make it a shorter run")
+    parser.add_argument("--keep", type=Path, help="folder to keep the run in, and to find it again")
+    options = parser.parse_args(arguments)
+    locomo_file()
+    with scratch(options.keep) as folder, StandIn.start() as model:
+        command = [
+            "suites/locomo",
+            *options.select,
+            f"--mode={options.mode}",
+            f"--dshmem-run={folder / 'run'}",
+            f"--dshmem-concurrency={options.concurrency}",
+        ]
+        was_there = (folder / "run").exists()
+        first = run_suite(command, model.url).require()
+        figures = [] if was_there else [memory(first)]
+        again = [run_suite(command, model.url).require() for _ in range(options.repeat)]
+        figures.append(finished(folder, again, len(hypotheses(folder / "run"))))
+    return show(figures)
+
+
+def hypotheses(run: Path) -> list[str]:
+    return (run / "hypotheses.jsonl").read_text(encoding="utf-8").splitlines()
+
+
+def memory(run: SuiteRun) -> Figure:
+    """Memory of the process and its runtimes: the end over the time after 100 questions."""
+    held = {
+        int(name.split()[1]): (moment["resident"], moment["runtimes"])
+        for name, moment in run.moments.items()
+        if name.startswith("hypothesis ")
+    }
+    for number, (own, runtimes) in sorted(held.items()):
+        print(f"after {number} questions: {own / 1e6:.0f} MB and {runtimes / 1e6:.0f} MB in runtimes")
+    last = max(held)
+    return ratio(
+        f"memory after {last} questions over that after 100",
+        sum(held[last]) / 1e6,
+        sum(held[100]) / 1e6,
+        MEMORY_BOUND,
+        unit="MB",
+    )
+
+
+def finished(folder: Path, again: Sequence[SuiteRun], count: int) -> Figure:
+    """The finished run over trivial tests of the same number, whole processes, medians."""
+    file = folder / "test_trivial.py"
+    file.write_text(TRIVIAL.format(count=count), encoding="utf-8")
+    trivial = [run_suite([str(file), f"--rootdir={folder}"]).require().seconds for _ in again]
+    return ratio(
+        f"a finished run of {count} questions over {count} trivial tests",
+        statistics.median(run.seconds for run in again),
+        statistics.median(trivial),
+        FINISHED_BOUND,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
