@@ -6,7 +6,6 @@ Asks every question of RUN's selection with threads that call the SDK: no pytest
 sessions are never disposed of. Prints one JSON object of seconds by the clock.
 """
 
-import argparse
 import itertools
 import json
 import os
@@ -19,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from deepseek_harness import DeepSeekHarness, DeepSeekHarnessConfig
+from figures import parser_for
 from suite_runs import KEY
 
 from pytest_dshmem.bundled import bundled_path
@@ -43,7 +43,7 @@ MODEL = "deepseek-v4-flash"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__)
     parser.add_argument("run", type=Path, help="a run directory whose memory is formed")
     parser.add_argument("--concurrency", type=int, default=16, help="threads")
     parser.add_argument("--runtimes", type=int, default=2, help="runtimes that share the questions")

@@ -6,7 +6,6 @@ FILE is of the size of LongMemEval-S; without it one is made from the oracle fil
 compared are the seconds and the peak memory of `pytest --collect-only`, whole processes, on a warm index.
 """
 
-import argparse
 import os
 import statistics
 import sys
@@ -14,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import s_size_file
-from figures import Figure, ratio, show
+from figures import Figure, parser_for, ratio, show
 from long_run import TRIVIAL
 from suite_runs import SuiteRun, run_suite, scratch
 
@@ -25,7 +24,7 @@ QUESTIONS = 500
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__)
     parser.add_argument("file", type=Path, nargs="?", help="a file of the size of LongMemEval-S")
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args(arguments)

@@ -1,5 +1,6 @@
-"""How a figure is printed: what was measured, against what, the bound, and the machine that it was measured on."""
+"""How a figure is printed: what was measured, against what, the bound, and the machine."""
 
+import argparse
 import os
 import platform
 import statistics
@@ -59,6 +60,13 @@ def show(figures: Sequence[Figure]) -> int:
         print(figure)
     print(machine(), flush=True)
     return 0 if all(figure.holds for figure in figures) else 1
+
+
+def parser_for(description: str | None) -> argparse.ArgumentParser:
+    """A parser that shows a script's own words as they stand."""
+    return argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def machine() -> str:

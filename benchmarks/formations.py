@@ -2,17 +2,16 @@
 
 python benchmarks/formations.py [--samples 10] [--sessions 10] [--latency 2] [--repeat 1]
 
-Every formation has a runtime of its own and takes two model calls or more a session. What is measured is the
-time from the end of collection until the last memory is frozen.
+Every formation has a runtime of its own and takes two model calls or more a session. What is measured is
+the time from the end of collection until the last memory is frozen.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from figures import Figure, median_of, ratio, show
+from figures import Figure, median_of, parser_for, ratio, show
 from suite_runs import run_suite, scratch
 
 from pytest_dshmem.offline.process import StandIn
@@ -27,7 +26,7 @@ TURNS = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__)
     parser.add_argument("--samples", type=int, default=10, help="formations, and units in flight")
     parser.add_argument("--sessions", type=int, default=10, help="sessions a formation")
     parser.add_argument("--latency", type=float, default=2.0, help="seconds a model call")
@@ -66,7 +65,7 @@ def seconds_to_form(file: Path, url: str, concurrency: int, selection: list[str]
         ]
         done = run_suite(arguments, url).require()
         formed = RunDirectory.open(folder / "run").formations.read().entries
-    end = max(formation.started_at + formation.seconds for formation in formed)
+    end: float = max(formation.started_at + formation.seconds for formation in formed)
     return end - done.moments["collected"]["time"]
 
 

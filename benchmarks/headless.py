@@ -2,12 +2,11 @@
 
 python benchmarks/headless.py [--concurrency 32] [--processes 2 4 8] [--questions 16] [--latency 2]
 
-The suite asks the 152 questions of conv-26 (set DSHMEM_DATA) on a ready memory. The processes ask some of them
-at each parallelism; the best rate is taken for all of them. Their profile is the stock one, so their turns may
-take fewer calls than the suite's: that is to their advantage.
+The suite asks the 152 questions of conv-26 (set DSHMEM_DATA) on a ready memory. The processes ask some of
+them at each parallelism; the best rate is taken for all of them. Their profile is the stock one, so their
+turns may take fewer calls than the suite's: that is to their advantage.
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from figures import ratio, show
+from figures import parser_for, ratio, show
 from ready_memory import ReadyMemory
 from suite_runs import KEY, locomo_file, scratch
 
@@ -31,7 +30,7 @@ TIMES_FASTER = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__)
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--processes", type=int, nargs="+", default=[2, 4, 8], help="processes at a time")
     parser.add_argument("--questions", type=int, default=16, help="questions asked by processes")

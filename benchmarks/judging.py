@@ -2,11 +2,10 @@
 
 python benchmarks/judging.py RUN [--latency 0.5] [--concurrency 32] [--repeat 3]
 
-RUN is a run directory with answers, such as `long_run.py --keep` leaves. What is measured is a whole process of
-`dshmem judge`, summary included; the ideal is its calls times the latency over the concurrency.
+RUN is a run directory with answers, such as `long_run.py --keep` leaves. What is measured is a whole
+process of `dshmem judge`, summary included; the ideal is its calls times the latency over the concurrency.
 """
 
-import argparse
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from figures import Figure, median_of, ratio, show
+from figures import Figure, median_of, parser_for, ratio, show
 from suite_runs import environment, scratch
 
 from pytest_dshmem.offline.process import StandIn
@@ -24,7 +23,7 @@ MODEL = "offline-judge"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__)
     parser.add_argument("run", type=Path, help="a run directory with answers")
     parser.add_argument("--latency", type=float, default=0.5, help="seconds a judge call")
     parser.add_argument("--concurrency", type=int, default=32)

@@ -1,13 +1,13 @@
-"""Kills at random moments, each resumed: is anything lost, done twice, different, or missing from the records?
+"""Kills at random moments, each resumed: is anything lost, done twice, different, or missing from the
+records?
 
 python benchmarks/kills.py [--kills 50] [--seed 0]
 
-In turn the pytest process, a worker of pytest-xdist and a runtime get SIGKILL at a moment drawn by the seed. Then
-the same command is run until it is done, and its run directory is held against an undisturbed one. The sample
-corpus is small, so that a moment in any phase is as likely as in a long run.
+In turn the pytest process, a worker of pytest-xdist and a runtime get SIGKILL at a moment drawn by the
+seed. Then the same command is run until it is done, and its run directory is held against an undisturbed
+one. The sample corpus is small, so that a moment in any phase is as likely as in a long run.
 """
 
-import argparse
 import itertools
 import os
 import random
@@ -18,11 +18,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from figures import Figure, show
+from figures import Figure, parser_for, show
 from probe import descendants
 from suite_runs import PROJECT, command, environment, scratch
 
@@ -37,6 +37,7 @@ POLL_SECONDS = 0.02
 RESUMES = 4
 ORPHAN_SECONDS = 20.0
 WORKER_MARK = b"exec(eval(sys.stdin.readline()))"
+CONSOLIDATED = ("committed", "no-change")
 RUNTIME_MARK = b"--profile\0sdk"
 
 
@@ -48,6 +49,9 @@ class Kill:
     victim: Victim
     after: float
     workers: int
+
+    def __str__(self) -> str:
+        return f"{self.number:3} {self.victim} after {self.after:.1f} s, -n {self.workers}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class Damage:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
@@ -78,14 +82,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         damages = []
         for kill in draw(options.kills, seconds, chance):
             damages.append(suffer(kill, folder / f"kill-{kill.number}", expected))
-            told = damages[-1] or "no damage"
-            print(f"{kill.number:3} {kill.victim} after {kill.after:.1f} s, -n {kill.workers}: {told}", flush=True)
-    return show(
-        [
-            Figure(f"{what} in {options.kills} kills", sum(getattr(one, what) for one in damages), 0, unit="in all")
-            for what in ("lost", "doubled", "different", "unrecorded", "orphans")
-        ]
-    )
+            print(f"{kill}: {damages[-1] or 'no damage'}", flush=True)
+    return show([total(field.name, damages) for field in fields(Damage)])
+
+
+def total(what: str, damages: Sequence[Damage]) -> Figure:
+    count = sum(getattr(damage, what) for damage in damages)
+    return Figure(f"{what} in {len(damages)} kills", count, 0, unit="in all")
 
 
 def draw(count: int, seconds: float, chance: random.Random) -> Iterator[Kill]:
@@ -107,7 +110,7 @@ def suffer(kill: Kill, run: Path, expected: str) -> Damage:
 
 
 def strike(kill: Kill, run: Path, url: str) -> int:
-    """Kills the victim when its moment has come, or as soon after as there is one. The processes left over."""
+    """Kills the victim when its moment has come, or as soon as there is one. The processes left over."""
     with started(run, url, kill.workers) as process:
         moment = time.monotonic() + kill.after
         while process.poll() is None:
@@ -152,8 +155,8 @@ def damage(run: Path, expected: str, served: int, orphans: int) -> Damage:
     hypotheses = records.hypotheses.read().entries
     done = Counter[object](
         [
-            *((entry.key, entry.session, "ingested") for entry in ingestions if entry.state == "ingested"),
-            *((entry.key, entry.session) for entry in consolidations if entry.state in ("committed", "no-change")),
+            *((entry.key, entry.session, entry.state) for entry in ingestions if entry.state == "ingested"),
+            *((entry.key, entry.session) for entry in consolidations if entry.state in CONSOLIDATED),
             *(entry.key for entry in hypotheses if entry.answered),
         ]
     )

@@ -2,18 +2,17 @@
 
 python benchmarks/long_run.py [--mode memory] [--concurrency 8] [--keep FOLDER]
 
-All questions of LoCoMo (set DSHMEM_DATA) with a model that takes no time. Measured are the memory of the pytest
-process and its runtimes at the end over that after the first 100 questions, and then the time of the same
-command once more, which finds nothing to do, over that of as many trivial parametrized tests.
+All questions of LoCoMo (set DSHMEM_DATA) with a model that takes no time. Measured are the memory of the
+pytest process and its runtimes at the end over that after the first 100 questions, and then the time of the
+same command once more, which finds nothing to do, over that of as many trivial parametrized tests.
 """
 
-import argparse
 import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from figures import Figure, ratio, show
+from figures import Figure, parser_for, ratio, show
 from suite_runs import SuiteRun, locomo_file, run_suite, scratch
 
 from pytest_dshmem.offline.process import StandIn
@@ -31,7 +30,7 @@ def test_number(number):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__)
     parser.add_argument("--mode", default="memory")
     parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--repeat", type=int, default=3, help="times that the finished run is started again")

@@ -1,4 +1,5 @@
-"""A pytest plugin that notes moments of a session: time, processor time and memory of this process and its own.
+"""A pytest plugin that notes moments of a session: time, processor time and memory of this process and its
+own.
 
 Load it with `-p probe`; the environment variable PROBE_FILE names the JSON file that it writes.
 """
@@ -86,7 +87,8 @@ def descendants(ancestor: int) -> list[int]:
 
 def _parent_of(process: Path) -> int | None:
     try:
-        # The name, in brackets, may hold anything; the parent is the second field after it.
-        return int((process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
+        stat = (process / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
+    # The name, in brackets, may hold anything; the parent is the second field after it.
+    return int(stat.rpartition(")")[2].split()[1])

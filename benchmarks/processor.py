@@ -2,17 +2,16 @@
 
 python benchmarks/processor.py [--concurrency 8] [--repeat 3] [--keep FOLDER]
 
-The 152 questions of conv-26 (set DSHMEM_DATA) on a ready memory. Counted is what the pytest process uses from
-the end of collection until the last hypothesis: engine, SDK client, records and pytest's reporting. The runtimes
-and the model are processes of their own.
+The 152 questions of conv-26 (set DSHMEM_DATA) on a ready memory. Counted is what the pytest process uses
+from the end of collection until the last hypothesis: engine, SDK client, records and pytest's reporting.
+The runtimes and the model are processes of their own.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from figures import Figure, median_of, show
+from figures import Figure, median_of, parser_for, show
 from ready_memory import ReadyMemory
 from suite_runs import locomo_file, scratch
 
@@ -23,7 +22,7 @@ BOUND_MS = 15.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__)
     parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--keep", type=Path, help="folder to keep the formed memory in, and to find it again")

@@ -2,12 +2,11 @@
 
 python benchmarks/s_size_file.py OUT.json [--instances 500] [--sessions 48]
 
-The questions and evidence sessions are the oracle's own. The rest of each haystack is drawn, by a seed, from the
-evidence sessions of other instances and padded with turns of no meaning to the size of S. It is for loading
-only, never for a score. The same arguments make the same file.
+The questions and evidence sessions are the oracle's own. The rest of each haystack is drawn, by a seed,
+from the evidence sessions of other instances and padded with turns of no meaning to the size of S. It is
+for loading only, never for a score. The same arguments make the same file.
 """
 
-import argparse
 import json
 import random
 import sys
@@ -16,6 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from figures import parser_for
 from suite_runs import oracle_file
 
 DATE = "%Y/%m/%d (%a) %H:%M"
@@ -27,7 +27,7 @@ Session = tuple[str, str, list[dict[str, Any]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--instances", type=int, default=500)
     parser.add_argument("--sessions", type=int, default=48, help="sessions an instance")

@@ -18,7 +18,7 @@ KEY = "benchmark-key"
 
 @dataclass(frozen=True, slots=True)
 class SuiteRun:
-    """A pytest process that has ended. `moments` are the probe's, `seconds` the whole process by the clock."""
+    """A pytest process that has ended, with the probe's `moments` and its `seconds` by the clock."""
 
     status: int
     output: str
@@ -38,7 +38,8 @@ class SuiteRun:
 
 def command(arguments: Sequence[str]) -> list[str]:
     """The command line of a pytest session with these arguments."""
-    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-q", *arguments]
+    left_out = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+    return [sys.executable, "-m", "pytest", *left_out, "-q", *arguments]
 
 
 def environment(url: str | None = None) -> dict[str, str]:
@@ -46,6 +47,8 @@ def environment(url: str | None = None) -> dict[str, str]:
     given = {**os.environ, "DEEPSEEK_API_KEY": KEY, "OPENAI_API_KEY": KEY}
     if url is not None:
         given |= {"DEEPSEEK_BASE_URL": url, "OPENAI_BASE_URL": url}
+    # A user's interpreter keeps what it has compiled.
+    given.pop("PYTHONDONTWRITEBYTECODE", None)
     paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**given, "PYTHONPATH": os.pathsep.join(paths)}
 

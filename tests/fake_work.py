@@ -183,12 +183,13 @@ class Work:
         concurrency: int = 4,
         attempts: int = 2,
         gate: PressureGate | None = None,
+        pool: FakePool | None = None,
         on_calls: Callable[[Sequence[Call]], str | None] = lambda _calls: None,
     ) -> None:
         self.run = run
         self.items = items
         self.journal = Journal()
-        self.pool = FakePool()
+        self.pool = pool or FakePool()
         self.runtimes = FakeRuntimes()
         self.asker = FakeAsker(self.journal, answering)
         self.stop = threading.Event()

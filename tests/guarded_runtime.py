@@ -87,3 +87,15 @@ def files_holding(secret: str, folder: Path) -> list[Path]:
     needle = secret.encode()
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return [path for path in files if needle in path.read_bytes()]
+
+
+def runtimes_under(folder: Path) -> list[int]:
+    """The processes whose DSH home lies below a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"DSH_HOME={folder}".encode() in (process / "environ").read_bytes():
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found

@@ -3,6 +3,9 @@
 import json
 import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +14,9 @@ from typing import Any
 import pytest
 
 OFFLINE = "--offline"
+CORPUS = Path(__file__).resolve().parents[1] / "fixtures" / "corpora" / "locomo-sample.json"
+MODEL_KEY = "a-model-key-that-must-stay-secret"
+JUDGE_KEY = "a-judge-key-that-must-stay-secret"
 RUN_SECONDS = 120.0
 TRACES_OF_A_CRASH = ("Traceback", "INTERNALERROR", "Internal error", "internal error")
 
@@ -34,6 +40,29 @@ class SuiteProject:
     def run_apart(self, *args: str | Path) -> "Outcome":
         """One pytest run in a process of its own."""
         return Outcome.of(self.pytester.runpytest_subprocess(*map(str, args), timeout=RUN_SECONDS))
+
+    def start(self, *args: str | Path) -> "subprocess.Popen[str]":
+        """A pytest run that goes on by itself, in a process group of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "pytest", *map(str, args)],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def real_endpoints(self, model: str, judge: str | None = None) -> tuple[str, ...]:
+        """Lets runs ask these endpoints as if they were real, about the sample corpus as if it were a file of
+        the user's. Returns the options that this takes."""
+        data = self.temporary / "data"
+        data.mkdir(exist_ok=True)
+        shutil.copy(CORPUS, data / "locomo10.json")
+        self.monkeypatch.setenv("DEEPSEEK_API_KEY", MODEL_KEY)
+        self.monkeypatch.setenv("DEEPSEEK_BASE_URL", model)
+        self.monkeypatch.setenv("OPENAI_API_KEY", JUDGE_KEY)
+        self.monkeypatch.setenv("OPENAI_BASE_URL", judge or model)
+        return ("--dshmem-data", str(data), "--dshmem-allow-unpinned")
 
     def collected(self, *args: str | Path) -> list[str]:
         """The ids in brackets of all tests that are collected, in order."""
@@ -72,8 +101,8 @@ class Outcome:
 
     @property
     def figures(self) -> list[str]:
-        """The summary's lines that do not tell of time: two runs of the same answers print the same ones."""
-        return [line for line in self.lines if re.match(r"  (\S.* )?\S+ +\d+\.\d %", line)]
+        """The lines of the summary's accuracy tables, which two runs of the same answers have in common."""
+        return [line for line in self.lines if re.match(r" *[a-z-]+ +\d+\.\d %", line)]
 
     def assert_usage_error(self, *parts: str) -> None:
         """Pytest's usage exit and one sentence, said once, that holds all the parts."""

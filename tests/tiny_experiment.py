@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from memory_home import bundled_system
 from scripted_model import Reply, Request, ToolUse
@@ -67,9 +68,9 @@ SITTINGS = (
 class TinyBenchmark:
     """A benchmark of our own invention with the three sealed views."""
 
-    name = "locomo"
-    categories = ("single-hop",)
-    file = DataFile("tiny", "0" * 64, 1, pinned=False, sample_corpus=True)
+    name: str = "locomo"
+    categories: tuple[str, ...] = ("single-hop",)
+    file: DataFile = DataFile("tiny", "0" * 64, 1, pinned=False, sample_corpus=True)
 
     _questions = (
         ("q1", "Which tree did Mira plant?", "a quince tree", 1),
@@ -166,7 +167,7 @@ class TinyExperiment:
         sandbox = Sandbox.for_run(run.manifest.run_id, parent=folder / "boxes")
         return cls(folder, settings, benchmark or TinyBenchmark(), run, sandbox)
 
-    def with_limits(self, **limits: float) -> "TinyExperiment":
+    def with_limits(self, **limits: Any) -> "TinyExperiment":
         changed = replace(self.settings.limits, **limits)
         return replace(self, settings=replace(self.settings, limits=changed))
 

@@ -76,7 +76,7 @@ class Asker:
 
     def ask(self, home: QuestionHome, key: QuestionKey, sample_id: str, prompt: str, attempt: int) -> Asked:
         """Asks once. Raises QuestionLost where the runtime died of something else."""
-        session_id = _session_id(key, attempt)
+        session_id = f"{session_name(key)}{attempt}"
         limits = self._settings.limits
         started_at, clock = time.time(), time.monotonic()
         turn: Turn | None = None
@@ -128,6 +128,7 @@ def _prompt_tokens(calls: tuple[Call, ...]) -> int | None:
     return max(sizes, default=None)
 
 
-def _session_id(key: QuestionKey, attempt: int) -> str:
-    name = f"{key.condition}/{key.question_id}/{key.repeat}/{attempt}"
-    return f"q-{hashlib.sha256(name.encode()).hexdigest()[:24]}"
+def session_name(key: QuestionKey) -> str:
+    """What the ids of a question's sessions begin with: they go over the wire, so it tells nothing."""
+    name = f"{key.condition}/{key.question_id}/{key.repeat}"
+    return f"q-{hashlib.sha256(name.encode()).hexdigest()[:24]}-"

@@ -11,6 +11,7 @@ from pytest_dshmem.experiment.condition import Condition
 from pytest_dshmem.experiment.engine import Engine, WorkItem
 from pytest_dshmem.experiment.formation import Former
 from pytest_dshmem.experiment.runtime_pool import LiveRuntimes, RuntimePool, runtimes_that_fit
+from pytest_dshmem.experiment.salvage import QuestionSalvage
 from pytest_dshmem.experiment.settings import Settings
 from pytest_dshmem.experiment.tokenizer import find_tokenizer
 from pytest_dshmem.harness.sandbox import Sandbox
@@ -74,6 +75,7 @@ def assemble(
         attempts=settings.limits.attempts,
         stop=stop,
         on_calls=on_calls,
+        left_behind=QuestionSalvage(experiment.run, experiment.sandbox).take,
     )
 
 

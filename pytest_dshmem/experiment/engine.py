@@ -16,7 +16,12 @@ from pytest_dshmem.experiment.asking import Asker
 from pytest_dshmem.experiment.formation import FormationFailed, FormationStopped, Former
 from pytest_dshmem.experiment.outcome import RATE_LIMIT
 from pytest_dshmem.experiment.pressure import PressureGate
-from pytest_dshmem.experiment.question_attempts import TRIED_AGAIN, Means, QuestionAttempts
+from pytest_dshmem.experiment.question_attempts import (
+    TRIED_AGAIN,
+    Means,
+    QuestionAttempts,
+    nothing_left_behind,
+)
 from pytest_dshmem.experiment.question_homes import NO_MEMORY
 from pytest_dshmem.experiment.runtime_pool import LiveRuntimes, PoolClosed, RuntimePool
 from pytest_dshmem.harness.endpoint import HarnessError
@@ -93,6 +98,7 @@ class Engine:
         stop: threading.Event,
         gate: PressureGate | None = None,
         on_calls: Callable[[Sequence[Call]], str | None] = lambda _calls: None,
+        left_behind: Callable[[str, QuestionKey], tuple[Call, ...]] = nothing_left_behind,
     ) -> None:
         self._run = run
         self._former = former
@@ -104,7 +110,7 @@ class Engine:
         self._on_calls = on_calls
         former.on_calls = self.spent
         self.gate = gate or PressureGate(concurrency)
-        self._means = Means(asker, pool, self.gate, stop, attempts, self._record, self.halt)
+        self._means = Means(asker, pool, self.gate, stop, attempts, self._record, self.halt, left_behind)
         self._changed = threading.Condition()
         self._formations: dict[FormationKey, Formation] = {}
         self._hypotheses: dict[QuestionKey, Hypothesis] = {}

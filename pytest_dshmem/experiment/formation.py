@@ -29,7 +29,9 @@ from pytest_dshmem.experiment.outcome import (
     Outcome,
 )
 from pytest_dshmem.experiment.runtime_pool import LiveRuntimes
+from pytest_dshmem.experiment.salvage import INTERRUPTED, span_of, unrecorded
 from pytest_dshmem.experiment.settings import Settings
+from pytest_dshmem.harness.calls import CallLog
 from pytest_dshmem.harness.checkpoint import Checkpoints, clear
 from pytest_dshmem.harness.composition import Composition, Policy
 from pytest_dshmem.harness.consolidation import Consolidator
@@ -160,10 +162,11 @@ class FormationWork:
         """All steps that are not done yet, then the snapshot."""
         system, paths = self._settings.system, self._home.paths
         try:
-            done = self._resume()
-            for number, step in enumerate(self._steps(history), start=1):
-                if number > done:
-                    self._do(number, step, history)
+            steps, done = self._steps(history), self._resume()
+            if done < len(steps):
+                self._record_left_behind(steps[done])
+            for number, step in enumerate(steps[done:], start=done + 1):
+                self._do(number, step, history)
             self._close_runtime()
             if not memory_files(system, paths):
                 raise FormationFailed("the memory is empty after ingestion: nothing was written to it")
@@ -258,15 +261,18 @@ class FormationWork:
         )
 
     def _lost(self, step: Step, attempt: int, reason: str) -> Ingestion | Consolidation:
-        common: dict[str, Any] = {
-            "key": self._key,
-            "session": step.session.number,
-            "attempt": attempt,
-            "reason": f"the runtime was lost: {reason}",
-            "started_at": time.time(),
-            "seconds": 0.0,
-            "calls": self._calls(abandoned=True),
-        }
+        return self._broken_off(
+            step,
+            attempt=attempt,
+            reason=f"the runtime was lost: {reason}",
+            started_at=time.time(),
+            seconds=0.0,
+            calls=self._calls(abandoned=True),
+        )
+
+    def _broken_off(self, step: Step, **known: Any) -> Ingestion | Consolidation:
+        """The record of an attempt that came to no end of its own."""
+        common: dict[str, Any] = {"key": self._key, "session": step.session.number, **known}
         if step.phase == "ingest":
             return Ingestion(state="error", **common)
         return Consolidation(state="failed", **common)
@@ -310,6 +316,21 @@ class FormationWork:
             consolidation = Consolidation.model_validate(note["consolidation"])
             if consolidation not in self._run.consolidations.read().entries:
                 self._run.consolidations.append(consolidation)
+
+    def _record_left_behind(self, step: Step) -> None:
+        """Records what a process that died in this step had spent on it."""
+        found = CallLog(self._home.calls_file).take_all(abandoned=True)
+        if not found:
+            return
+        records = (*self._run.ingestions.read(), *self._run.consolidations.read())
+        calls = unrecorded(found, (entry for entry in records if entry.key == self._key))
+        if calls:
+            started_at, seconds = span_of(calls)
+            self._record(
+                self._broken_off(
+                    step, reason=INTERRUPTED, started_at=started_at, seconds=seconds, calls=calls
+                )
+            )
 
     def _running(self) -> Runtime:
         if self._runtime is None:

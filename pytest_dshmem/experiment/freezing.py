@@ -79,8 +79,8 @@ def open_snapshot(folder: Path) -> Snapshot:
 def restore(snapshot: Snapshot, system: MemorySystem, paths: HomePaths) -> None:
     """Puts a snapshot into a home: its state roots then hold these files and nothing else.
 
-    A state that is the snapshot already is not touched: homes of one formation share a workspace, and others may
-    be reading there. Raises RecordError where the home is at another place or the disk refuses.
+    A state that is the snapshot already is not touched: homes of one formation share a workspace, and others
+    may be reading there. Raises RecordError where the home is at another place or the disk refuses.
     """
     if snapshot.manifest.place != place_of(paths):
         raise RecordError(

@@ -72,6 +72,7 @@ class Plan:
     def phases(self) -> tuple[PhasePlan, ...]:
         return tuple(phase for condition in self.conditions for phase in condition.phases)
 
+
 def plan_of(
     questions: Sequence[PlannedQuestion],
     sizes: Mapping[str, HistorySize],

@@ -20,9 +20,17 @@ TRIED_AGAIN = frozenset({"error", "timeout", "contaminated"})
 """States that circumstances caused: a later run tries these again. What the agent itself did stands."""
 
 
+def nothing_left_behind(_group: str, _key: QuestionKey) -> tuple[Call, ...]:
+    """What is known of a question's unrecorded calls where nobody has looked for any."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a run has for asking. `limit` is the number of attempts that count against a question."""
+    """What a run has for asking. `limit` is the number of attempts that count against a question.
+
+    `left_behind` tells which calls a process that died had made for a question and not recorded.
+    """
 
     asker: Asker
     pool: RuntimePool
@@ -31,6 +39,7 @@ class Means:
     limit: int
     record: Callable[[Hypothesis], None]
     halt: Callable[[str], None]
+    left_behind: Callable[[str, QuestionKey], tuple[Call, ...]] = nothing_left_behind
 
 
 class QuestionAttempts:
@@ -52,7 +61,7 @@ class QuestionAttempts:
         self._counted = 0
         self._losses = 0
         self._rate_limits = 0
-        self._unrecorded: tuple[Call, ...] = ()
+        self._unrecorded = means.left_behind(group, key)
 
     def carry_out(self) -> Hypothesis | None:
         """What the question ended as, recorded; None where the run ends first."""

@@ -13,7 +13,7 @@ from pytest_dshmem.experiment.freezing import Snapshot
 from pytest_dshmem.experiment.question_homes import QuestionHome, open_question_home
 from pytest_dshmem.experiment.settings import Settings
 from pytest_dshmem.harness.runtime import Runtime
-from pytest_dshmem.harness.sandbox import Sandbox
+from pytest_dshmem.harness.sandbox import THIS_PROCESS, Sandbox
 
 BYTES_A_RUNTIME = 400_000_000
 SESSIONS_BEFORE_ANOTHER_RUNTIME = 6
@@ -179,7 +179,7 @@ class RuntimePool:
             self._questions_without_room -= 1
 
     def _start(self, formation: str, snapshot: Snapshot | None) -> Place:
-        name = f"questions-{os.getpid()}-{next(self._numbers)}"
+        name = f"questions-{THIS_PROCESS}-{next(self._numbers)}"
         try:
             home = open_question_home(self._sandbox, formation, name, self._settings, snapshot)
         except BaseException:

@@ -89,7 +89,7 @@ def cases(benchmark: Benchmark, options: Options) -> list[QuestionCase]:
 def parametrize(metafunc: pytest.Metafunc, found: Sequence[QuestionCase]) -> None:
     """Gives a test its questions. The formation is a parameter of its own: its fixtures are shared.
 
-    They are only where the scope is said: pytest would take the question's, which ends with the test, for both.
+    Both get the session's scope: pytest would give both the question's, and end the formation's with a test.
     """
     metafunc.parametrize(
         ("formation_case", "question_case"),

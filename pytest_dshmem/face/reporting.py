@@ -69,7 +69,9 @@ def finish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def summarise(reporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
-    """Judges every run of this session and prints what came out."""
+    """Judges every run of this session and prints what came out. Workers, too, have a terminal reporter."""
+    if is_worker(config):
+        return
     problem = problem_of(config)
     if problem is not None and is_controller(config):
         reporter.write_line(f"ERROR: {problem}", red=True)

@@ -51,6 +51,13 @@ class CallLog:
             taken += [self._finish(self._open.pop(number), {}) for number in left]
         return _in_order(taken)
 
+    def sessions(self) -> frozenset[str]:
+        """The sessions with calls that nobody has taken yet, those without an end included."""
+        with self._lock:
+            self._follow()
+            under_way = (self._root(start["session"]) for start in self._open.values())
+            return frozenset((*self._finished, *under_way))
+
     def _follow(self) -> None:
         for line in self._new_lines():
             kind = line.get("kind")

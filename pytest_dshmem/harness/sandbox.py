@@ -1,6 +1,7 @@
 """Sandboxes: isolated homes with credentials in reach, outside of any repository, private to their owner."""
 
 import os
+import secrets
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from pytest_dshmem.harness.paths import HomePaths
 from pytest_dshmem.record.places import is_inside_repository
 
 PRIVATE = 0o700
+CALLS_FILE = "calls.jsonl"
+THIS_PROCESS = secrets.token_hex(4)
+"""A name that no other process has, dead or alive, for the homes that only this one uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class IsolatedHome:
 
     @property
     def calls_file(self) -> Path:
-        return self.runtime_folder / "calls.jsonl"
+        return self.runtime_folder / CALLS_FILE
 
     @property
     def stderr_file(self) -> Path:
@@ -72,6 +76,8 @@ class Sandbox:
             )
         sandbox = cls(base.resolve() / run_id)
         sandbox._make(base)
+        if parent is None and base.lstat().st_uid != os.getuid():
+            raise HarnessError(f"{base} belongs to somebody else; name another folder with --dshmem-sandbox")
         return sandbox
 
     def home(self, formation: str, name: str) -> IsolatedHome:
@@ -97,6 +103,12 @@ class Sandbox:
         for part in made:
             self._make(part)
         return home
+
+    def foreign_calls_files(self, formation: str) -> list[Path]:
+        """The recorders' files in all homes for questions that are not this process's."""
+        folder = self.root / formation
+        homes = (home for home in folder.glob("questions-*") if THIS_PROCESS not in home.name)
+        return sorted(file for home in homes if (file := home / "runtime" / CALLS_FILE).exists())
 
     def workspace(self, formation: str) -> Path:
         return self.root / formation / "workspace"

@@ -4,9 +4,9 @@ Seconds are wall-clock seconds, times are seconds since the epoch, token counts 
 A call whose usage could not be seen has `usage=None` and counts as unmetered, never as zero.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 FormationState = Literal["frozen", "failed"]
 IngestionState = Literal["ingested", "error", "timeout", "blocked", "max-tokens", "context-overflow"]
@@ -15,18 +15,6 @@ HypothesisState = Literal[
     "answered", "empty", "error", "timeout", "blocked", "max-tokens", "context-overflow", "contaminated"
 ]
 VerdictState = Literal["judged", "error", "unparsed"]
-
-
-class Entry(BaseModel):
-    """An immutable record with no room for unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _can_be_written(cls, value: Any, info: ValidationInfo) -> Any:
-        # What is read back was written by us, and is well-formed.
-        return value if info.mode == "json" else writable(value)
 
 
 def writable(value: Any) -> Any:
@@ -45,6 +33,16 @@ def writable(value: Any) -> Any:
 
 def _well_formed(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+Text = Annotated[str, BeforeValidator(writable)]
+"""What a model, a provider, a memory system or a data set says: any text at all."""
+
+
+class Entry(BaseModel):
+    """An immutable record with no room for unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Usage(Entry):
@@ -99,7 +97,7 @@ class Ingestion(Entry):
     session: int
     attempt: int = 1
     state: IngestionState
-    reason: str | None = None
+    reason: Text | None = None
     finish_reason: str | None = None
     started_at: float
     seconds: float
@@ -114,8 +112,8 @@ class Consolidation(Entry):
     session: int
     attempt: int = 1
     state: ConsolidationState
-    reason: str | None = None
-    receipt: dict[str, Any] | None = None
+    reason: Text | None = None
+    receipt: Annotated[dict[str, Any], BeforeValidator(writable)] | None = None
     metered: bool = True
     started_at: float
     seconds: float
@@ -136,7 +134,7 @@ class Formation(Entry):
 
     key: FormationKey
     state: FormationState
-    reason: str | None = None
+    reason: Text | None = None
     digest: str | None = None
     files: tuple[MemoryFile, ...] = ()
     started_at: float
@@ -150,15 +148,15 @@ class Hypothesis(Entry):
     sample_id: str
     attempt: int = 1
     state: HypothesisState
-    hypothesis: str = ""
-    reason: str | None = None
+    hypothesis: Text = ""
+    reason: Text | None = None
     finish_reason: str | None = None
     snapshot: str | None = None
     started_at: float
     seconds: float
     tool_seconds: float = 0.0
     prompt_tokens: int | None = None
-    opened: tuple[str, ...] = ()
+    opened: tuple[Text, ...] = ()
     calls: tuple[Call, ...] = ()
 
     @property
@@ -175,8 +173,8 @@ class Verdict(Entry):
     state: VerdictState
     correct: bool | None = None
     strict: bool | None = Field(default=None, description="the reply was exactly yes or no, and yes")
-    reply: str = ""
-    reason: str | None = None
+    reply: Text = ""
+    reason: Text | None = None
     attempts: int = 1
     calls: tuple[Call, ...] = ()
 
@@ -195,8 +193,8 @@ class ReferenceText(Entry):
     """Question and gold of one question, kept in the run so that judging can be repeated from it alone."""
 
     question_id: str
-    asked_on: str
-    question: str
-    gold: str
+    asked_on: Text
+    question: Text
+    gold: Text
     category: str
     abstention: bool = False

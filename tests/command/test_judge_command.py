@@ -9,7 +9,10 @@ import pytest
 from answered_run import answered_run
 
 from pytest_dshmem.command.main import main
+from pytest_dshmem.experiment.judging.choice import JUDGING
 from pytest_dshmem.offline.process import StandIn
+from pytest_dshmem.record.fingerprint import fingerprint
+from pytest_dshmem.record.run_directory import RunDirectory
 from pytest_dshmem.report.diagnosis import read_diagnosis, write_diagnosis
 from pytest_dshmem.report.reading import read_run
 from pytest_dshmem.report.verify import verify_run
@@ -83,7 +86,7 @@ def test_judging_twice_asks_once_and_the_protocol_chosen_last_is_the_one_that_is
     lines = (run / "judge.jsonl").read_bytes()
     assert judge(run, "--offline") == 0
     assert (run / "judge.jsonl").read_bytes() == lines
-    assert (first, second) != (second, first)
+    assert first != second
     assert read_run(run).protocol == first
     described = read_run(run).manifest.facts["judges"]
     assert set(described) == {first, second}
@@ -137,8 +140,6 @@ def test_a_diagnosis_that_cannot_be_made_again_is_taken_out_and_that_is_said(
 def test_a_run_of_a_real_model_says_that_it_was_judged_by_the_embedded_judge(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from pytest_dshmem.record.fingerprint import fingerprint
-
     manifest = json.loads((run / "run.json").read_text())
     manifest["settings"]["offline"] = False
     manifest["fingerprint"] = fingerprint(manifest["settings"])
@@ -156,6 +157,15 @@ def test_an_address_without_a_judge_is_one_sentence_and_status_1(
     assert "judging broke off: The judge at 127.0.0.1 has no such address" in shown.err
     assert shown.err.count("\n") == 1
     assert "no verdict" in shown.out
+
+
+def test_two_processes_do_not_judge_one_run_at_once(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with RunDirectory.open(run).claims() as other:
+        assert other.take(JUDGING)
+        assert judge(run, "--offline") == 1
+        assert "another process is judging this run" in capsys.readouterr().err
+    assert not (run / "judge.jsonl").exists()
+    assert judge(run, "--offline") == 0
 
 
 @pytest.mark.parametrize(

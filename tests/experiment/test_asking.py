@@ -9,9 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from guarded_runtime import files_holding, runtimes_under
 from memory_home import bundled_system
 from scripted_model import Reply, Request, ScriptedModel, ToolUse
-from tiny_experiment import KEPT, SITTINGS, TinyExperiment, formation_key, memory_of_snapshot, studious
+from tiny_experiment import (
+    API_KEY,
+    KEPT,
+    SITTINGS,
+    TinyExperiment,
+    formation_key,
+    memory_of_snapshot,
+    studious,
+)
 
 from pytest_dshmem.experiment import question_homes
 from pytest_dshmem.experiment.engine import RunHalted
@@ -38,18 +47,6 @@ def question_in(request: Request) -> str | None:
     """The id of the question that a request asks; None for a request of formation."""
     texts = {"Which tree": "q1", "What did Jonas": "q2", "When did Jonas": "q3"}
     return next((name for text, name in texts.items() if f"Question: {text}" in request.user_text), None)
-
-
-def runtimes_under(folder: Path) -> list[int]:
-    """The processes whose DSH home lies below a folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"DSH_HOME={folder}".encode() in (process / "environ").read_bytes():
-                found.append(int(process.name))
-        except OSError:
-            continue
-    return found
 
 
 def recorded(experiment: TinyExperiment, question_id: str) -> list[str]:
@@ -83,6 +80,8 @@ def test_all_conditions_at_once_each_see_what_they_may(
     ]
     assert all(KEPT[1] not in text for text in asked), "details are opened, not shown"
     assert runtimes_under(experiment.folder) == []
+    assert {request.headers["x-api-key"] for request in model.requests} == {API_KEY}
+    assert files_holding(API_KEY, experiment.folder) == []
 
 
 def test_a_memory_that_changes_under_a_question_is_contaminated_and_asked_again_in_a_clean_home(

@@ -4,11 +4,12 @@ import errno
 import os
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from fake_work import Work, asked, call, failed, frozen, item, wait_for
+from fake_work import FakePool, Work, asked, call, failed, frozen, item, wait_for
 
 from pytest_dshmem.experiment.asking import Asked, QuestionLost
 from pytest_dshmem.experiment.engine import NotFormed, RunHalted
@@ -271,6 +272,18 @@ class TestStopping:
         assert list(run.formations.read()) == []
         with pytest.raises(RunHalted):
             work.formation("a")
+
+    def test_a_formation_that_waits_for_room_is_not_begun_after_the_end(self, run: RunDirectory) -> None:
+        class NoRoomInTime(FakePool):
+            @contextmanager
+            def for_formation(self) -> Iterator[None]:
+                work.engine.halt("enough")
+                yield
+
+        work = Work(run, TWO_SAMPLES, pool=NoRoomInTime(), concurrency=1)
+        with work, pytest.raises(RunHalted, match="enough"):
+            work.formation("a")
+        assert work.journal.begun == []
 
     def test_a_question_that_waits_for_the_gate_is_not_begun_after_the_end(self, run: RunDirectory) -> None:
         begun, go_on = threading.Event(), threading.Event()

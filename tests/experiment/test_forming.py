@@ -1,5 +1,7 @@
 """Formation on the real runtime: it goes on from any step, costs its calls once, ends in a named state."""
 
+import os
+import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guarded_runtime import files_holding, runtimes_under
 from scripted_model import Reply, Request, ScriptedModel, ToolUse
 from tiny_experiment import (
     API_KEY,
@@ -21,6 +24,7 @@ from tiny_experiment import (
 )
 
 from pytest_dshmem.experiment.formation import FormationFailed, FormationStopped
+from pytest_dshmem.experiment.salvage import INTERRUPTED
 from pytest_dshmem.harness.checkpoint import Checkpoints
 from pytest_dshmem.record.entries import Call, Formation
 from pytest_dshmem.record.journal import Journal
@@ -121,6 +125,7 @@ def test_a_formation_that_is_stopped_after_every_step_makes_the_same_calls_and_t
         with pytest.raises(FormationStopped):
             experiment.former(stop, stop_now).form(KEY)
         assert recorded_steps(experiment) == STEPS[:done]
+        assert files_holding(API_KEY, experiment.folder) == [], "neither in a home nor in a checkpoint"
 
     assert experiment.former().form(KEY).state == "frozen"
 
@@ -131,6 +136,7 @@ def test_a_formation_that_is_stopped_after_every_step_makes_the_same_calls_and_t
 
 def test_a_crash_before_a_checkpoint_costs_the_step_in_flight_and_nothing_else(
     experiment: TinyExperiment,
+    model: ScriptedModel,
     undisturbed: Undisturbed,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -150,7 +156,11 @@ def test_a_crash_before_a_checkpoint_costs_the_step_in_flight_and_nothing_else(
 
     assert experiment.former().form(KEY).state == "frozen"
 
-    assert recorded_steps(experiment) == STEPS
+    assert recorded_steps(experiment) == [*STEPS[: step + 1], STEPS[step]]
+    interrupted, repeated = list(experiment.run.consolidations.read())[1:]
+    assert (interrupted.state, repeated.state) == ("failed", "committed")
+    assert interrupted.reason == INTERRUPTED
+    assert recorded_calls(experiment) == len(model.requests) == len(undisturbed.requests) + 1
     assert memory_of_snapshot(experiment, KEY) == undisturbed.memory, "nothing is kept twice"
 
 
@@ -209,6 +219,35 @@ def test_a_step_that_fails_is_tried_again_from_the_state_before_it(
     assert states == [(1, 1, "error"), (1, 2, "ingested"), (2, 1, "ingested")]
     assert memory_of_snapshot(experiment, PLAIN)["sitting-1.md"].count(KEPT[1]) == 1
     assert recorded_calls(experiment) == len(model.requests)
+
+
+def test_an_ingestion_that_takes_too_long_or_loses_its_runtime_is_tried_again(
+    experiment: TinyExperiment, model: ScriptedModel
+) -> None:
+    seen = iter(range(100))
+
+    def troubled(request: Request) -> Reply:
+        number = next(seen)
+        if number == 0:
+            return Reply(text="Too late.", delay=6.0)
+        if number == 4:
+            (process,) = runtimes_under(experiment.sandbox.root)
+            os.kill(process, signal.SIGKILL)
+        return studious(request)
+
+    model.handler = troubled
+
+    formation = experiment.with_limits(ingest_seconds=3.0).former().form(PLAIN)
+
+    assert formation.state == "frozen"
+    timed_out, first, lost, second = experiment.run.ingestions.read()
+    assert (timed_out.session, timed_out.state, timed_out.reason) == (1, "timeout", "no end within 3 s")
+    assert (first.session, first.attempt, first.state) == (1, 2, "ingested")
+    assert (lost.session, lost.state) == (2, "error")
+    assert str(lost.reason).startswith("the runtime was lost: ")
+    assert (second.session, second.attempt, second.state) == (2, 2, "ingested")
+    assert recorded_calls(experiment) == len(model.requests)
+    assert memory_of_snapshot(experiment, PLAIN)["sitting-2.md"].count(KEPT[2]) == 1
 
 
 def test_a_step_that_fails_every_time_ends_the_sample_with_the_reason(

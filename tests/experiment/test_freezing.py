@@ -1,4 +1,4 @@
-"""Freezing: a memory is copied whole, hashed, and put back byte for byte, or it is refused with a sentence."""
+"""Freezing: a memory is copied whole, hashed, and put back byte for byte, or refused with a sentence."""
 
 import shutil
 from pathlib import Path

@@ -259,7 +259,7 @@ def test_no_request_of_formation_holds_a_question_a_gold_or_a_mark_of_the_evalua
 
 def test_session_ids_on_the_wire_tell_nothing(watched: Watched) -> None:
     for seen in (*watched.all_forming, *watched.asking):
-        assert re.fullmatch(r"(s|q)-[0-9a-f]{24}|memory-worker-[0-9a-f-]{36}", seen.session_id)
+        assert re.fullmatch(r"s-[0-9a-f]{24}|q-[0-9a-f]{24}-\d|memory-worker-[0-9a-f-]{36}", seen.session_id)
         for sample in watched.samples:
             assert sample not in seen.text
 

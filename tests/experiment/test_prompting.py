@@ -21,7 +21,7 @@ from pytest_dshmem.experiment.prompting import (
 
 HISTORY = TinyBenchmark().history("pair-1")
 QUESTION = TinyBenchmark().question("q1")
-ODD_TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1)
+ODD_TEXT = st.text(min_size=1)
 
 
 def test_an_ingestion_is_told_the_people_the_date_and_the_sitting() -> None:
@@ -37,7 +37,8 @@ def test_a_sitting_is_a_dated_list_of_turns_with_pictures_marked_as_such() -> No
     assert session_text(SITTINGS[0]) == (
         '<session date="6:00 pm on 4 May, 2023">\n'
         "Jonas: Anything new in that garden of yours?\n"
-        "Mira: Yesterday I put in a quince tree, right where the shed stood. [shares an image: a young tree]\n"
+        "Mira: Yesterday I put in a quince tree, right where the shed stood. "
+        "[shares an image: a young tree]\n"
         "</session>"
     )
 

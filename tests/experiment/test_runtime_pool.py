@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -278,7 +278,11 @@ class TestCapacity:
 
     def test_an_idle_home_of_the_same_snapshot_is_used_and_not_replaced(self, house: House) -> None:
         pool = pool_of(1, homes_a_snapshot=2)
-        at_once([asking(pool, "a") for _ in range(30)])
+        asking(pool, "a")()
+        with ExitStack() as many_on_their_way:
+            for _ in range(20):
+                many_on_their_way.enter_context(pool._asking_in("a"))
+            asking(pool, "a")()
         assert len(house.opened) == 1
 
     @pytest.mark.usefixtures("house")

@@ -107,7 +107,7 @@ def test_averages_of_a_run_with_other_settings_are_not_used(project: SuiteProjec
     ("words", "part"),
     [
         (("--dshmem-plan-from", "nowhere"), "holds no run"),
-        (("--dshmem-prices", "nowhere.toml"), "cannot be read"),
+        (("--dshmem-prices", "nowhere.toml"), "nowhere.toml"),
         (("--dshmem-memory", "nowhere"), "nowhere"),
         (("--dshmem-judge-parameters", "{"), "are not JSON"),
     ],

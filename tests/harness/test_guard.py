@@ -134,8 +134,11 @@ def test_a_memory_file_can_be_read_and_is_reported_as_opened(guarded: GuardedRun
 
 def way_out(name: str, memory: Path, workspace: Path, secret: Path) -> str:
     """A path by which a model might try to reach a file outside of the memory."""
-    link, folder_link = memory / "link.md", memory / "shelf"
-    for made, target in ((link, secret), (folder_link, secret.parent)):
+    link, folder_link, inward_link = memory / "link.md", memory / "shelf", secret.parent / "inward"
+    (memory / "deep").mkdir(exist_ok=True)
+    (memory / secret.name).write_text(REMEMBERED, "utf-8")
+    (secret.parent.parent / "garden.md").write_text(OUTSIDE, "utf-8")
+    for made, target in ((link, secret), (folder_link, secret.parent), (inward_link, memory / "deep")):
         if not made.is_symlink():
             made.symlink_to(target)
     ways = {
@@ -145,6 +148,8 @@ def way_out(name: str, memory: Path, workspace: Path, secret: Path) -> str:
         "file link": str(link),
         "folder link": str(folder_link / secret.name),
         "dots behind a folder link": f"{folder_link}/../{secret.parent.name}/{secret.name}",
+        "dots that lead out on the disk alone": f"{folder_link}/../garden.md",
+        "dots that lead in on the disk alone": f"{inward_link}/../{secret.name}",
         "relative": os.path.relpath(secret, workspace),
         "process root": f"/proc/self/root{secret}",
         "process folder": f"/proc/self/cwd/{os.path.relpath(secret, workspace)}",
@@ -163,6 +168,8 @@ def way_out(name: str, memory: Path, workspace: Path, secret: Path) -> str:
         "file link",
         "folder link",
         "dots behind a folder link",
+        "dots that lead out on the disk alone",
+        "dots that lead in on the disk alone",
         "relative",
         "process root",
         "process folder",

@@ -37,6 +37,18 @@ def test_a_place_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
         Sandbox.for_run("run", parent=tmp_path / "file")
 
 
+def test_a_shared_temporary_folder_in_which_somebody_else_was_first_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert Sandbox.for_run("mine").root.parent == tmp_path / f"dshmem-{os.getuid()}"
+
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000)
+    (tmp_path / "dshmem-4000000").mkdir()
+    with pytest.raises(HarnessError, match="belongs to somebody else; name another folder"):
+        Sandbox.for_run("run")
+
+
 def test_homes_of_one_formation_share_its_workspace_and_nothing_else(tmp_path: Path) -> None:
     sandbox = Sandbox.for_run("run", parent=tmp_path)
     forming, asking = sandbox.home("f", "formation"), sandbox.home("f", "questions-1")

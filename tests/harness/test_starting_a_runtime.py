@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guarded_runtime import API_KEY, MODEL
+from guarded_runtime import API_KEY, MODEL, runtimes_under
 
 from pytest_dshmem.harness import composition as composition_module
 from pytest_dshmem.harness.composition import Composition, Policy
@@ -42,25 +42,13 @@ def refusal(home: IsolatedHome, composition: Composition, seconds: float = 60.0)
     """Why a runtime was not started; no process is left of it."""
     with pytest.raises(HarnessError) as refused:
         Runtime.start(home, composition, Deadlines(start=seconds)).close()
-    assert processes_of(home) == []
+    assert runtimes_under(home.paths.dsh_home) == []
     sentence = str(refused.value)
     assert "\n" not in sentence
     assert "Traceback" not in sentence
     assert API_KEY not in sentence
     assert str(home.runtime_folder.parent.parent) not in sentence, "a record may be published"
     return sentence
-
-
-def processes_of(home: IsolatedHome) -> list[str]:
-    """The command lines of all processes whose home is this one."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if str(home.paths.dsh_home).encode() in (process / "environ").read_bytes():
-                found.append((process / "cmdline").read_bytes().decode())
-        except OSError:
-            continue
-    return found
 
 
 def test_a_plugin_with_a_syntax_error_is_named(home: IsolatedHome, tmp_path: Path) -> None:
@@ -142,4 +130,4 @@ def test_what_an_earlier_start_complained_of_is_forgotten(home: IsolatedHome, tm
 
     with Runtime.start(home, with_plugin(tmp_path, WORKS)) as runtime:
         assert runtime.resident_bytes() > 0
-    assert processes_of(home) == []
+    assert runtimes_under(home.paths.dsh_home) == []

@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_dshmem.record.fingerprint import (
@@ -19,13 +19,16 @@ VALUES: st.SearchStrategy[FieldValue] = st.one_of(
 )
 NAMES = st.text("abcde", min_size=1, max_size=2)
 FIELDS = st.dictionaries(NAMES, VALUES, max_size=5)
+in_its_own_time = settings(deadline=None)
 
 
+@in_its_own_time
 @given(FIELDS)
 def test_the_order_of_fields_does_not_count(fields: dict[str, FieldValue]) -> None:
     assert fingerprint(dict(reversed(fields.items()))) == fingerprint(fields)
 
 
+@in_its_own_time
 @given(FIELDS, FIELDS)
 def test_there_are_differences_exactly_where_fingerprints_differ(
     one: dict[str, FieldValue], other: dict[str, FieldValue]
@@ -33,6 +36,7 @@ def test_there_are_differences_exactly_where_fingerprints_differ(
     assert (differences(one, other) == []) == (fingerprint(one) == fingerprint(other))
 
 
+@in_its_own_time
 @given(FIELDS)
 def test_settings_read_back_from_a_manifest_are_the_same_settings(fields: dict[str, FieldValue]) -> None:
     manifest = RunManifest(run_id="r", created_at=0.0, fingerprint=fingerprint(fields), settings=fields)
@@ -41,6 +45,7 @@ def test_settings_read_back_from_a_manifest_are_the_same_settings(fields: dict[s
     assert differences(again.settings, fields) == []
 
 
+@in_its_own_time
 @given(st.dictionaries(NAMES, st.dictionaries(NAMES, VALUES, min_size=1, max_size=3), max_size=4))
 def test_nested_settings_become_dotted_fields(nested: dict[str, dict[str, FieldValue]]) -> None:
     assert flatten(nested) == {

@@ -31,6 +31,7 @@ DEFAULT_MODEL = "gpt-4o-mini"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 MODEL_VARIABLE = "DSHMEM_JUDGE_MODEL"
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
+JUDGING = "judge"
 API_KEY_VARIABLES = ("DSHMEM_JUDGE_API_KEY", "OPENAI_API_KEY")
 
 
@@ -122,8 +123,23 @@ def judge_run(
     """Judges every selected answer of a run that has no verdict under this protocol yet.
 
     Answers come from the run; so do references, unless the run leaves texts out: then the caller has them.
-    The manifest keeps what the protocol is, and that the run is read under it from now on.
+    The manifest keeps what the protocol is, and that the run is read under it from now on. Raises JudgeError
+    where another process is judging the run: no verdict is paid for twice.
     """
+    with run.claims() as claims:
+        if not claims.take(JUDGING):
+            raise JudgeError("another process is judging this run: wait for it to end, and judge again")
+        return _judge_alone(run, protocol, choice, references, on_progress, stop)
+
+
+def _judge_alone(
+    run: RunDirectory,
+    protocol: Protocol,
+    choice: JudgeChoice,
+    references: Mapping[str, ReferenceText],
+    on_progress: Progress | None,
+    stop: threading.Event | None,
+) -> JudgeOutcome:
     known = RunDirectory.open(run.path).manifest.facts.get("judges", {})
     described = {**protocol.describe(), "offline": choice.offline}
     run.amend_facts({"judge": protocol.key, "judges": {**known, protocol.key: described}})
