@@ -1,7 +1,7 @@
 """Kills at random moments, each resumed: is anything lost, done twice, different, or missing from the
 records?
 
-python benchmarks/kills.py [--kills 50] [--seed 0]
+python benchmarks/kills.py [--kills 50] [--seed 0] [--keep FOLDER]
 
 In turn the pytest process, a worker of pytest-xdist and a runtime get SIGKILL at a moment drawn by the
 seed. Then the same command is run until it is done, and its run directory is held against an undisturbed
@@ -72,9 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_for(__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="folder to keep the runs and their output in")
     options = parser.parse_args(arguments)
     chance = random.Random(options.seed)
-    with scratch() as folder:
+    with scratch(options.keep) as folder:
         undisturbed = folder / "undisturbed"
         seconds = run_to_the_end(undisturbed)
         expected = (undisturbed / "hypotheses.jsonl").read_text(encoding="utf-8")

@@ -102,12 +102,11 @@ class FakeFormer:
     """Records the formations that `forming` gives."""
 
     def __init__(self, run: RunDirectory, journal: Journal, forming: Forming) -> None:
-        self.on_calls: Callable[[Sequence[Call]], None] = lambda _calls: None
         self._run = run
         self._journal = journal
         self._forming = forming
 
-    def form(self, key: FormationKey) -> Formation:
+    def form(self, key: FormationKey, _on_calls: object) -> Formation:
         with self._journal.doing(f"form {key.sample_id}"):
             entry = self._forming(key)
             self._run.formations.append(entry)

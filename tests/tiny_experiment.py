@@ -4,7 +4,7 @@ The model is scripted: it keeps one sentence of every sitting, and answers every
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -27,14 +27,14 @@ from pytest_dshmem.datasets.views import (
 from pytest_dshmem.experiment.assembly import Experiment, assemble, work_item
 from pytest_dshmem.experiment.condition import CONDITIONS
 from pytest_dshmem.experiment.engine import Engine, WorkItem
-from pytest_dshmem.experiment.formation import Former
+from pytest_dshmem.experiment.formation import FormationMeans, Former
 from pytest_dshmem.experiment.runtime_pool import LiveRuntimes
 from pytest_dshmem.experiment.settings import Limits, Settings
 from pytest_dshmem.harness.composition import ModelRetries
 from pytest_dshmem.harness.endpoint import Endpoint
 from pytest_dshmem.harness.memory_system import MemorySystem
 from pytest_dshmem.harness.sandbox import Sandbox
-from pytest_dshmem.record.entries import Call, FormationKey, Hypothesis
+from pytest_dshmem.record.entries import FormationKey, Hypothesis
 from pytest_dshmem.record.run_directory import RunDirectory
 
 API_KEY = "a-key-that-must-stay-secret"
@@ -171,20 +171,11 @@ class TinyExperiment:
         changed = replace(self.settings.limits, **limits)
         return replace(self, settings=replace(self.settings, limits=changed))
 
-    def former(
-        self, stop: threading.Event | None = None, on_calls: Callable[[Sequence[Call]], None] | None = None
-    ) -> Former:
-        former = Former(
-            self.run,
-            self.sandbox,
-            self.settings,
-            self.benchmark.history,
-            stop or threading.Event(),
-            LiveRuntimes(),
+    def former(self, stop: threading.Event | None = None) -> Former:
+        means = FormationMeans(
+            self.run, self.sandbox, self.settings, stop or threading.Event(), LiveRuntimes()
         )
-        if on_calls is not None:
-            former.on_calls = on_calls
-        return former
+        return Former(means, self.benchmark.history)
 
     def items(self, *conditions: str) -> list[WorkItem]:
         return [

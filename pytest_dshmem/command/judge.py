@@ -23,10 +23,11 @@ from pytest_dshmem.record.run_directory import RunDirectory
 from pytest_dshmem.report.diagnosis import FILE_NAME as DIAGNOSIS
 from pytest_dshmem.report.diagnosis import diagnose, write_diagnosis
 from pytest_dshmem.report.evidence import evidence_texts
-from pytest_dshmem.report.prices import PriceError, load_prices
+from pytest_dshmem.report.figures import RunFigures, run_figures
+from pytest_dshmem.report.prices import PriceError, Prices, load_prices
 from pytest_dshmem.report.reading import RunReading, read_run
 from pytest_dshmem.report.seal import seal_run
-from pytest_dshmem.report.summary import summary
+from pytest_dshmem.report.summary import summary_lines
 
 JUDGED_PER_LINE = 200
 
@@ -74,9 +75,8 @@ def _judge(arguments: argparse.Namespace) -> int:
         with _chosen(arguments) as choice:
             protocol = choice.protocol(_benchmark_name(run))
             try:
-                outcome = _judge_again(run, protocol, choice, arguments.data)
-                reading = read_run(run.path, protocol=protocol.key)
-                show(summary(reading, prices))
+                outcome, figures = _judge_again(run, protocol, choice, arguments.data, prices)
+                show(summary_lines(figures))
                 return _conclude(outcome)
             except (JudgeError, DataError) as error:
                 return fail(error)
@@ -110,18 +110,20 @@ def _chosen(arguments: argparse.Namespace) -> Iterator[JudgeChoice]:
 
 
 def _judge_again(
-    run: RunDirectory, protocol: Protocol, choice: JudgeChoice, data: Path | None
-) -> JudgeOutcome:
+    run: RunDirectory, protocol: Protocol, choice: JudgeChoice, data: Path | None, prices: Prices | None
+) -> tuple[JudgeOutcome, RunFigures]:
     """Judges, and brings up to date what follows from verdicts: diagnosis and seal."""
     is_finished = not run.work.exists()
     references = recorded_references(run) or _references(run, data)
     run.write_hypotheses({entry.key: entry for entry in run.hypotheses.read()})
     outcome = judge_run(run, protocol, choice, references, on_progress=_tell_progress)
-    _diagnose_again(read_run(run.path), data)
+    reading = read_run(run.path, protocol=protocol.key)
+    _diagnose_again(reading, data)
     if is_finished:
         run.finish()
-    seal_run(run.path)
-    return outcome
+    figures = run_figures(reading, prices)
+    seal_run(run.path, figures)
+    return outcome, figures
 
 
 def _references(run: RunDirectory, data: Path | None) -> Mapping[str, ReferenceText]:

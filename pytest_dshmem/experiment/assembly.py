@@ -9,7 +9,7 @@ from pytest_dshmem.datasets.views import Benchmark, History
 from pytest_dshmem.experiment.asking import Asker
 from pytest_dshmem.experiment.condition import Condition
 from pytest_dshmem.experiment.engine import Engine, WorkItem
-from pytest_dshmem.experiment.formation import Former
+from pytest_dshmem.experiment.formation import FormationMeans, Former
 from pytest_dshmem.experiment.runtime_pool import LiveRuntimes, RuntimePool, runtimes_that_fit
 from pytest_dshmem.experiment.salvage import QuestionSalvage
 from pytest_dshmem.experiment.settings import Settings
@@ -56,7 +56,8 @@ def assemble(
         capacity=runtimes_that_fit(concurrency),
         homes_a_snapshot=HOMES_A_SNAPSHOT,
     )
-    former = Former(experiment.run, experiment.sandbox, settings, experiment.benchmark.history, stop, live)
+    means = FormationMeans(experiment.run, experiment.sandbox, settings, stop, live)
+    former = Former(means, experiment.benchmark.history)
     asker = Asker(
         settings,
         experiment.benchmark.question,

@@ -24,6 +24,7 @@ from pytest_dshmem.experiment.question_attempts import (
 )
 from pytest_dshmem.experiment.question_homes import NO_MEMORY
 from pytest_dshmem.experiment.runtime_pool import LiveRuntimes, PoolClosed, RuntimePool
+from pytest_dshmem.experiment.streak import FailureStreak
 from pytest_dshmem.harness.endpoint import HarnessError
 from pytest_dshmem.record.claims import Claims
 from pytest_dshmem.record.entries import Call, Formation, FormationKey, Hypothesis, QuestionKey
@@ -108,10 +109,12 @@ class Engine:
         self._concurrency = concurrency
         self._stop = stop
         self._on_calls = on_calls
-        former.on_calls = self.spent
         self.gate = gate or PressureGate(concurrency)
+        self._streak = FailureStreak()
         self._means = Means(asker, pool, self.gate, stop, attempts, self._record, self.halt, left_behind)
-        self._changed = threading.Condition()
+        # Taken by its own name: an interrupt within a condition's `__enter__` would leave it held for ever.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._formations: dict[FormationKey, Formation] = {}
         self._hypotheses: dict[QuestionKey, Hypothesis] = {}
         self._given_up: set[QuestionKey] = set()
@@ -141,7 +144,7 @@ class Engine:
         """
         while True:
             while_waiting()
-            with self._changed:
+            with self._lock:
                 found = self._settled_hypothesis(key)
                 if found is not None:
                     return found
@@ -156,7 +159,7 @@ class Engine:
         """How a formation ended, as soon as it has. Raises RunHalted where it will not."""
         while True:
             while_waiting()
-            with self._changed:
+            with self._lock:
                 found = self._formations.get(key)
                 if found is not None:
                     return found
@@ -167,7 +170,7 @@ class Engine:
 
     def halt(self, reason: str) -> None:
         """Nothing new starts from now on; what is in flight ends as it will."""
-        with self._changed:
+        with self._lock:
             self._halted = self._halted or reason
             self._stop.set()
             self._changed.notify_all()
@@ -175,12 +178,12 @@ class Engine:
     @property
     def halted(self) -> str | None:
         """Why the run was halted before its time; None while it goes on, and where it came to its end."""
-        with self._changed:
+        with self._lock:
             return self._halted
 
     def finish(self, *, abandon: bool = False) -> None:
         """Ends all work: what is in flight is waited for, or abandoned. Reaps every runtime."""
-        with self._changed:
+        with self._lock:
             self._stop.set()
             self._changed.notify_all()
         if abandon:
@@ -222,7 +225,7 @@ class Engine:
 
     def _next(self) -> Callable[[], None] | None:
         """The next unit, claimed; None when nothing is left or the run is over."""
-        with self._changed:
+        with self._lock:
             while not self._stop.is_set():
                 self._read_news()
                 left = [group for group in self._groups if group.waiting]
@@ -299,13 +302,13 @@ class Engine:
         try:
             with self._pool.for_formation():
                 if not self._stop.is_set():
-                    formation = self._former.form(key)
+                    formation = self._former.form(key, self.spent)
         except (FormationStopped, PoolClosed):
             pass
         except FormationFailed as failure:
             self.halt(str(failure))
         finally:
-            with self._changed:
+            with self._lock:
                 self._forming.discard(key)
                 if formation is not None:
                     self._formations[key] = formation
@@ -319,7 +322,7 @@ class Engine:
             attempts = QuestionAttempts(self._means, item.question, item.sample_id, group.name, snapshot)
             entry = attempts.carry_out()
         finally:
-            with self._changed:
+            with self._lock:
                 if entry is not None:
                     self._hypotheses[item.question] = entry
                     self._given_up.add(item.question)
@@ -334,6 +337,9 @@ class Engine:
     def _record(self, entry: Hypothesis) -> None:
         self._run.hypotheses.append(entry)
         self.spent(entry.calls)
+        hopeless = self._streak.note(entry)
+        if hopeless is not None:
+            self.halt(hopeless)
 
     def spent(self, calls: Sequence[Call]) -> None:
         """Takes note of calls that were made: of rate limits, and of a budget that is used up."""

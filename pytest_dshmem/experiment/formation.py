@@ -5,6 +5,7 @@ Each step is saved before it is recorded and recorded before the next begins. A 
 goes on from its last whole step; a step that fails is tried again from the state before it.
 """
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -72,35 +73,36 @@ class Step:
     session: Session
 
 
+OnCalls = Callable[[Sequence[Call]], None]
+"""Told of the calls in every record that a formation makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormationMeans:
+    """What a run has for forming: where records and homes are, and how it is told to stop."""
+
+    run: RunDirectory
+    sandbox: Sandbox
+    settings: Settings
+    stop: threading.Event
+    live: LiveRuntimes
+
+
 class Former:
     """Forms memories for one run. One formation a call, in the caller's thread."""
 
-    def __init__(
-        self,
-        run: RunDirectory,
-        sandbox: Sandbox,
-        settings: Settings,
-        read_history: Callable[[str], History],
-        stop: threading.Event,
-        live: LiveRuntimes,
-    ) -> None:
-        self.on_calls: Callable[[Sequence[Call]], None] = lambda _calls: None
-        self._live = live
-        self._run = run
-        self._sandbox = sandbox
-        self._settings = settings
+    def __init__(self, means: FormationMeans, read_history: Callable[[str], History]) -> None:
+        self._means = means
         self._read_history = read_history
-        self._stop = stop
+        self.snapshot = functools.cache(self._open_snapshot)
 
-    def form(self, key: FormationKey) -> Formation:
+    def form(self, key: FormationKey, on_calls: OnCalls = lambda _calls: None) -> Formation:
         """Forms one memory and records how it ended.
 
         Raises FormationStopped where the run was stopped, and FormationFailed only for a fatal reason.
         """
         started_at, clock = time.time(), time.monotonic()
-        work = FormationWork(
-            self._run, self._sandbox, self._settings, key, self._stop, self._live, self.on_calls
-        )
+        work = FormationWork(self._means, key, on_calls)
         fatal: FormationFailed | None = None
         snapshot: Snapshot | None = None
         reason: str | None = None
@@ -119,41 +121,31 @@ class Former:
             started_at=started_at,
             seconds=time.monotonic() - clock,
         )
-        self._run.formations.append(entry)
-        self._run.formations.sync()
+        self._means.run.formations.append(entry)
+        self._means.run.formations.sync()
         if snapshot:
             work.clean_up()
         if fatal is not None:
             raise fatal
         return entry
 
-    def snapshot(self, key: FormationKey) -> Snapshot:
+    def _open_snapshot(self, key: FormationKey) -> Snapshot:
         """The frozen memory of a formation that is done."""
-        return open_snapshot(self._run.snapshot_folder(key))
+        return open_snapshot(self._means.run.snapshot_folder(key))
 
 
 class FormationWork:
     """One formation under way: its steps, its home, and the runtime that is alive between steps."""
 
-    def __init__(
-        self,
-        run: RunDirectory,
-        sandbox: Sandbox,
-        settings: Settings,
-        key: FormationKey,
-        stop: threading.Event,
-        live: LiveRuntimes,
-        on_calls: Callable[[Sequence[Call]], None],
-    ) -> None:
-        self._run = run
-        self._sandbox = sandbox
-        self._settings = settings
-        self._live = live
+    def __init__(self, means: FormationMeans, key: FormationKey, on_calls: OnCalls) -> None:
+        self._run = means.run
+        self._settings = means.settings
+        self._live = means.live
+        self._stop = means.stop
         self._on_calls = on_calls
         self._key = key
-        self._stop = stop
-        self._checkpoints = Checkpoints(run.checkpoint_folder(key))
-        self._home = sandbox.home(opaque_name(key), "formation")
+        self._checkpoints = Checkpoints(means.run.checkpoint_folder(key))
+        self._home = means.sandbox.home(opaque_name(key), "formation")
         self._open = ExitStack()
         self._runtime: Runtime | None = None
         self._consolidator: Consolidator | None = None
@@ -222,10 +214,10 @@ class FormationWork:
                 self._conclude(number, entry)
                 return
             self._record(entry)
-            if self._stop.is_set():
-                raise FormationStopped
             if outcome.fatal:
                 raise FormationFailed(f"session {step.session.number}: {entry.reason}", fatal=True)
+            if self._stop.is_set():
+                raise FormationStopped
             if outcome.rate_limited and rate_limits < RATE_LIMITS_BEFORE_GIVING_UP:
                 rate_limits += 1
                 self._stop.wait(RATE_LIMIT_PAUSE_SECONDS)

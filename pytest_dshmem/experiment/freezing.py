@@ -80,7 +80,8 @@ def restore(snapshot: Snapshot, system: MemorySystem, paths: HomePaths) -> None:
     """Puts a snapshot into a home: its state roots then hold these files and nothing else.
 
     A state that is the snapshot already is not touched: homes of one formation share a workspace, and others
-    may be reading there. Raises RecordError where the home is at another place or the disk refuses.
+    may be reading there. Raises RecordError where the home is at another place, where the snapshot has been
+    changed, or where the disk refuses.
     """
     if snapshot.manifest.place != place_of(paths):
         raise RecordError(
@@ -100,6 +101,10 @@ def restore(snapshot: Snapshot, system: MemorySystem, paths: HomePaths) -> None:
         raise RecordError(
             f"cannot put the snapshot {snapshot.folder} back: {error.strerror or error}"
         ) from error
+    if digest_of(memory_files(system, paths)) != snapshot.digest:
+        raise RecordError(
+            f"the snapshot {snapshot.folder} was changed: its files are not those of its manifest"
+        )
 
 
 def memory_files(system: MemorySystem, paths: HomePaths) -> tuple[MemoryFile, ...]:

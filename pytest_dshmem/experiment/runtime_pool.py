@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import os
 import threading
 from collections import Counter
@@ -208,20 +209,29 @@ class RuntimePool:
         self._retire(gone)
 
     def _least_loaded(self, formation: str) -> Place | None:
-        limit = 1 if self._exclusive else None
+        limit = 1 if self._exclusive else self._fair_share(formation)
         open_places = [
             place
             for place in self._places
-            if place.formation == formation and place.home.usable and (limit is None or place.load < limit)
+            if place.formation == formation and place.home.usable and place.load < limit
         ]
         return min(open_places, key=lambda place: place.load, default=None)
 
+    def _fair_share(self, formation: str) -> int:
+        """What one home may carry: homes that are about to be there get their part of what waits now."""
+        asking, homes = self._asking[formation], self._homes_of(formation)
+        return math.ceil(asking / homes) if self._starting[formation] else asking
+
     def _may_start(self, formation: str) -> bool:
         """Whether one more home is worth its start: all that there are, or will be, have enough to do."""
-        homes = sum(1 for place in self._places if place.formation == formation and place.home.usable)
-        homes += self._starting[formation]
+        homes = self._homes_of(formation)
         enough = 1 if self._exclusive else SESSIONS_BEFORE_ANOTHER_RUNTIME
         return homes < self._homes_a_snapshot and self._asking[formation] > homes * enough
+
+    def _homes_of(self, formation: str) -> int:
+        """The homes in use for a formation, those that are being started included."""
+        ready = sum(1 for place in self._places if place.formation == formation and place.home.usable)
+        return ready + self._starting[formation]
 
     def _find_room(self, formation: str | None = None) -> list[Place] | None:
         """Takes room for a runtime; the idle home of another formation that had to go for it, if any.

@@ -50,7 +50,11 @@ def narrow(session: pytest.Session, config: pytest.Config, items: list[pytest.It
     if SESSION not in config.stash or not our_cases(items):
         return
     ours = session_of(config)
-    dropped = select_by_last_verdicts(config, ours.options, items)
+    try:
+        dropped = select_by_last_verdicts(config, ours.options, items)
+    except pytest.UsageError as error:
+        refuse(config, items, str(error))
+        return
     if ours.options.limit is not None:
         items[:], beyond = limit(items, ours.options.limit)
         dropped += beyond

@@ -82,6 +82,7 @@ def summarise(reporter: pytest.TerminalReporter, exitstatus: int, config: pytest
     passed = exitstatus in SUCCESS and ours.halted is None
     interrupted = config.stash.get(INTERRUPTED, False)
     for path in ours.runs():
+        (path / FAILURE_FILE).unlink(missing_ok=True)
         summary = RunSummary(path, ours.options, ours.bench_of(path), config, reporter)
         passed = summary.carry_out(judging=not interrupted) and passed
     if not passed and exitstatus in SUCCESS:

@@ -19,11 +19,20 @@ RIGHT, WRONG = "right", "wrong"
 def select_by_last_verdicts(
     config: pytest.Config, options: Options, items: list[pytest.Item]
 ) -> list[pytest.Item]:
-    """Keeps the questions that --dshmem-rerun asks for; returns the others."""
-    cache = _cache(config)
-    if not options.rerun or cache is None:
+    """Keeps the questions that --dshmem-rerun asks for; returns the others.
+
+    Raises UsageError where nothing is known of earlier verdicts.
+    """
+    if not options.rerun:
         return []
+    cache = _cache(config)
+    if cache is None:
+        raise pytest.UsageError(
+            "--dshmem-rerun needs the verdicts in pytest's cache: run without -p no:cacheprovider"
+        )
     known = cache.get(CACHE_KEY, {})
+    if not known:
+        raise pytest.UsageError("--dshmem-rerun: there are no verdicts of an earlier run in pytest's cache")
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     for item in items:

@@ -125,8 +125,8 @@ class Consolidator:
 
     def _receipt(self, finding: Finding, reply: Reply | None, seconds: float) -> Receipt:
         # A provider may repeat the key that it refuses, and a receipt goes into the record.
-        raw = masked(reply.body if reply else None, self._host.environment)
-        reason = masked(finding.reason, self._host.environment)
+        raw = masked(reply.body if reply else None, self._host.environment, self._host.paths)
+        reason = masked(finding.reason, self._host.environment, self._host.paths)
         return Receipt(finding.state, raw, reason, seconds)
 
     def _fire(self, session_id: str) -> Reply:

@@ -1,26 +1,29 @@
-"""Keeping the secrets of a child's environment out of everything that is written down about it."""
+"""Keeping secrets, and the paths of one machine, out of what is written down about a process."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_dshmem.harness.paths import HomePaths
+
 _SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 _MASK = "***"
+_SANDBOX = "$SANDBOX"
 
 
-def masked(value: Any, environment: Mapping[str, str]) -> Any:
-    """A JSON value without the values of the environment's secret variables, however deep they stand."""
-    secrets = [text for name, text in environment.items() if text and _SECRET_VARIABLE.search(name)]
-    return _without(value, secrets)
+def masked(value: Any, environment: Mapping[str, str], paths: HomePaths) -> Any:
+    """A JSON value without the secrets of the environment and the path of the sandbox, however deep."""
+    secrets = {text: _MASK for name, text in environment.items() if text and _SECRET_VARIABLE.search(name)}
+    return _replaced(value, {**secrets, str(paths.workspace.parent): _SANDBOX})
 
 
-def _without(value: Any, secrets: list[str]) -> Any:
+def _replaced(value: Any, words: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        for secret in secrets:
-            value = value.replace(secret, _MASK)
+        for word, mask in words.items():
+            value = value.replace(word, mask)
         return value
     if isinstance(value, Mapping):
-        return {_without(key, secrets): _without(inner, secrets) for key, inner in value.items()}
+        return {_replaced(key, words): _replaced(inner, words) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_without(inner, secrets) for inner in value]
+        return [_replaced(inner, words) for inner in value]
     return value

@@ -127,9 +127,17 @@ class Runtime:
         )
         try:
             yield
-        finally:
-            with contextlib.suppress(RuntimeLost):
-                self.request("dshmem/dispose", {"sessionId": session_id})
+        except (RuntimeLost, TurnTimeout):
+            # A request to a runtime that has just died may be accepted, and then waits for its whole limit.
+            raise
+        except BaseException:
+            self._dispose(session_id)
+            raise
+        self._dispose(session_id)
+
+    def _dispose(self, session_id: str) -> None:
+        with contextlib.suppress(RuntimeLost):
+            self.request("dshmem/dispose", {"sessionId": session_id})
 
     def turn(self, session_id: str, prompt: str, seconds: float) -> Turn:
         """Runs one turn of an open session, until the session and all its children are idle.
@@ -250,7 +258,7 @@ class Runtime:
 
     def _masked(self, words: str) -> str:
         """A provider may repeat the key that it refuses, and these words go into the record."""
-        return str(masked(words, self._composition.endpoint.environment()))
+        return str(masked(words, self._composition.endpoint.environment(), self._home.paths))
 
     def _drain_in_background(self) -> None:
         """Takes notifications that nobody asked for off the client's queue, which would grow without end."""

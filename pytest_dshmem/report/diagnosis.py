@@ -151,7 +151,9 @@ class Memory:
         stems = content_stems(text)
         if not stems:
             return None
-        shared = Counter(line for stem in stems for line in self.lines.get(stem, ()))
+        shared: Counter[int] = Counter()
+        for stem in stems:
+            shared.update(self.lines.get(stem, ()))
         least = FORMED_SHARE * len(stems)
         return frozenset(self.files[line] for line, count in shared.items() if count >= least)
 

@@ -196,7 +196,7 @@ def read_run(path: Path, protocol: str | None = None) -> RunReading:
 def _chosen_last(manifest: RunManifest, verdicts: Sequence[Verdict]) -> str | None:
     """The manifest's protocol: verdicts that were known already leave no newer line in the journal."""
     chosen = manifest.facts.get("judge")
-    if any(verdict.protocol == chosen for verdict in verdicts):
+    if chosen is not None:
         return str(chosen)
     return verdicts[-1].protocol if verdicts else None
 

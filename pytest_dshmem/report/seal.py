@@ -22,7 +22,7 @@ from pytest_dshmem.report.prices import Prices
 from pytest_dshmem.report.reading import read_run
 
 FILE_NAME = "seal.json"
-REPORTS = frozenset({FILE_NAME, "report.json", "report.html"})
+REPORTS = frozenset({FILE_NAME, "report.json", "report.html", "failure.json"})
 CHUNK_BYTES = 1 << 20
 
 

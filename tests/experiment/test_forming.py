@@ -123,7 +123,7 @@ def test_a_formation_that_is_stopped_after_every_step_makes_the_same_calls_and_t
             stop.set()
 
         with pytest.raises(FormationStopped):
-            experiment.former(stop, stop_now).form(KEY)
+            experiment.former(stop).form(KEY, stop_now)
         assert recorded_steps(experiment) == STEPS[:done]
         assert files_holding(API_KEY, experiment.folder) == [], "neither in a home nor in a checkpoint"
 

@@ -13,7 +13,7 @@ from scripted_model import Reply, Request, ScriptedModel, ToolUse
 
 from pytest_dshmem.datasets.views import History, Session, Setting, Turn
 from pytest_dshmem.experiment.condition import CONDITIONS, Condition
-from pytest_dshmem.experiment.formation import FormationStopped, Former
+from pytest_dshmem.experiment.formation import FormationMeans, FormationStopped, Former
 from pytest_dshmem.experiment.freezing import open_snapshot
 from pytest_dshmem.experiment.ingestion import past_session, session_id_of, why_not_replay
 from pytest_dshmem.experiment.runtime_pool import LiveRuntimes
@@ -103,14 +103,8 @@ class Laboratory:
     def former(self, system: MemorySystem, stop: threading.Event | None = None) -> Former:
         endpoint = Endpoint(api_key=API_KEY, base_url=self.model.url)
         settings = Settings(endpoint=endpoint, model=MODEL, system=system, ingestion="replay")
-        return Former(
-            self.run,
-            self._sandbox,
-            settings,
-            lambda _sample: HISTORY,
-            stop or threading.Event(),
-            LiveRuntimes(),
-        )
+        means = FormationMeans(self.run, self._sandbox, settings, stop or threading.Event(), LiveRuntimes())
+        return Former(means, lambda _sample: HISTORY)
 
     def memory(self, key: FormationKey) -> str:
         snapshot = open_snapshot(self.run.snapshot_folder(key))

@@ -1,6 +1,7 @@
 """A whole run as a user sees it: alone, with workers, over gateways, again, and for both benchmarks."""
 
 import re
+import shutil
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -42,7 +43,9 @@ def test_a_run_shows_its_progress_its_answers_and_its_summary(project: SuiteProj
     alone = project.run_apart(*limited, "-v", "--junitxml", "alone.xml", "--durations", "1")
     assert alone.status == pytest.ExitCode.OK, alone.text
     assert re.search(r"::test_question\[conv-a-q000-memory\] ANSWERED \d+\.\d s", alone.text)
-    assert re.search(r"^conv-a memory: session 1 ingested, \d+\.\d s, [\d,]+ tokens$", alone.text, re.MULTILINE)
+    assert re.search(
+        r"^conv-a memory: session 1 ingested, \d+\.\d s, [\d,]+ tokens$", alone.text, re.MULTILINE
+    )
     assert re.search(r"^conv-a memory: memory frozen, \d+ files, ", alone.text, re.MULTILINE)
     assert alone.text.count("offline: these figures are not benchmark results") == 2
     assert len(alone.figures) >= 4
@@ -101,7 +104,11 @@ def test_a_second_run_on_the_same_directory_asks_nobody(project: SuiteProject) -
             assert MODEL_KEY.encode() not in content
             assert JUDGE_KEY.encode() not in content
     changed = project.run("suites/locomo", OFFLINE, "--dshmem-run", run, "--dshmem-question-steps", "3")
-    changed.assert_usage_error("was made with other settings", "limits.question_steps", "offline")
+    changed.assert_usage_error(
+        "was made with other settings",
+        "limits.question_steps (was 10, now 3)",
+        "offline (was False, now True)",
+    )
     assert not (run / "failure.json").exists(), "a run that is refused is left alone"
 
 
@@ -110,18 +117,16 @@ def test_gateways_with_folders_of_their_own_share_a_run(project: SuiteProject) -
     alone = project.run_apart("suites/locomo", *limited)
     places = [project.temporary / name for name in ("here", "there")]
     for place in places:
-        place.mkdir()
-        (project.folder / "suites").rename(place / "suites") if place == places[-1] else None
-    shared_suites = places[-1] / "suites"
-    import shutil
-
-    shutil.copytree(shared_suites, places[0] / "suites")
-    for place in places:
+        shutil.copytree(project.folder / "suites", place / "suites")
         shutil.copy(project.folder / "pytest.ini", place)
     gateways = [f"--tx=popen//chdir={place}" for place in places]
-    shared = project.run_apart("suites/locomo", *limited, "-d", *gateways, "--dshmem-run", "run")
+    args = ("-d", *gateways, "-o", "testpaths=suites/locomo", *limited, "--dshmem-run=run")
+    shared = project.run_apart(*args)
     assert shared.status == pytest.ExitCode.OK, shared.text
     assert shared.figures == alone.figures != []
+    again = project.run_apart(*args)
+    assert again.status == pytest.ExitCode.OK, again.text
+    assert again.figures == alone.figures
     assert len(entries(project.folder / "run", "formation.jsonl")) == 1
     assert states(project.folder / "run") == ["answered"] * 4
 

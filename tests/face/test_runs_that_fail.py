@@ -2,15 +2,17 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from scripted_model import Reply, Request, ScriptedModel
+from scripted_model import Reply, ScriptedModel
 from suite_project import MODEL_KEY, OFFLINE, RUN_SECONDS, SuiteProject, entries, states
 
+from pytest_dshmem.command.main import main as dshmem
 from pytest_dshmem.offline.process import StandIn
 
 pytestmark = pytest.mark.runtime
@@ -21,7 +23,7 @@ BASELINE = ("suites/locomo", "--mode", "baseline")
 def test_a_wrong_key_ends_the_run_early(project: SuiteProject) -> None:
     run = project.temporary / "run"
     with ScriptedModel(lambda _: Reply(status=401, error=f"{MODEL_KEY} is not a key")) as model:
-        args = (*BASELINE, *project.real_endpoints(model.url), "--dshmem-run", run)
+        args = (*BASELINE, *project.real_endpoints(model.url), "--dshmem-run", str(run))
         outcome = project.run_apart(*args)
         asked = len(model.requests)
         shared = project.run_apart(*args, "-n", "2")
@@ -36,6 +38,7 @@ def test_a_wrong_key_ends_the_run_early(project: SuiteProject) -> None:
     assert 1 <= len(failed) <= 4
     assert set(states(run)) == {"error"}
     failure = json.loads((run / "failure.json").read_text("utf-8"))
+    assert dshmem(["verify", str(run)]) == 0, "a run that failed is as sound as one that did not"
     assert "AUTH" in failure["halted"]
     assert failure["failures"][0]["state"] == "error"
     assert MODEL_KEY not in (run / "failure.json").read_text("utf-8")
@@ -44,24 +47,24 @@ def test_a_wrong_key_ends_the_run_early(project: SuiteProject) -> None:
 def test_answers_that_do_not_come_fail_with_their_state(project: SuiteProject) -> None:
     run = project.temporary / "run"
 
-    def answer(request: Request) -> Reply:
-        del request
-        return Reply(text="")
-
-    with ScriptedModel(answer) as model:
-        options = (*project.real_endpoints(model.url), "--dshmem-run", run, "--dshmem-no-judge")
+    with ScriptedModel(lambda _: Reply(text="It was in", stop_reason="max_tokens")) as model:
+        options = (*project.real_endpoints(model.url), "--dshmem-run", str(run), "--dshmem-no-judge")
         outcome = project.run_apart(*BASELINE, *options, "-x", "-v", "--dshmem-limit", "3")
     assert outcome.status == pytest.ExitCode.TESTS_FAILED, outcome.text
     outcome.assert_no_crash()
     assert "1 failed" in outcome.text, "-x stops at the first"
     assert "not judged; `dshmem judge" in outcome.text
-    assert states(run)[0] in ("empty", "error")
+    assert re.search(r"::test_question\[conv-a-q000\] MAX-TOKENS \d+\.\d s", outcome.text)
+    assert any(line.startswith("max-tokens: ") for line in outcome.lines)
+    assert set(states(run)) == {"max-tokens"}
 
 
 def test_a_plugin_that_does_not_load_is_named_in_a_sentence(project: SuiteProject) -> None:
     bundled = Path(__file__).resolve().parents[2] / "fixtures" / "memory"
     profile = (bundled / "reference.toml").read_text("utf-8")
-    (project.folder / "broken.toml").write_text(profile.replace("reference/plugin.mjs", "broken.mjs"), "utf-8")
+    (project.folder / "broken.toml").write_text(
+        profile.replace("reference/plugin.mjs", "broken.mjs"), "utf-8"
+    )
     (project.folder / "broken.mjs").write_text("throw new Error('this plugin is broken')\n", "utf-8")
     outcome = project.run_apart(
         "suites/locomo", OFFLINE, "--dshmem-memory", "broken.toml", "--dshmem-limit", "2"
@@ -81,8 +84,8 @@ def test_an_interrupted_run_is_left_in_order_and_can_be_continued(
     run = project.temporary / "run"
     with StandIn.start(latency=0.2) as model:
         args = (
-            *("suites/locomo", *project.real_endpoints(model.url), "--dshmem-run", run),
-            *("--mode", "memory", "-k", "conv-a", *workers),
+            *("suites/locomo", *project.real_endpoints(model.url), "--dshmem-run", str(run)),
+            *("--mode", "memory", "-k", "conv-a", "--dshmem-concurrency", "1", *workers),
         )
         process = project.start(*args)
         wait_for_answers(run, 2, process)

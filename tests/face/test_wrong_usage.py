@@ -1,6 +1,5 @@
 """Wrong usage: one clear sentence, pytest's usage exit, no traceback; with workers as without."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,9 @@ BAD_VALUES = {
 }
 
 
-@pytest.mark.parametrize(("args", "parts"), [(case[0], case[1:]) for case in BAD_VALUES.values()], ids=BAD_VALUES)
+@pytest.mark.parametrize(
+    ("args", "parts"), [(case[0], case[1:]) for case in BAD_VALUES.values()], ids=BAD_VALUES
+)
 def test_a_bad_value_is_refused_by_the_option_it_is_for(
     project: SuiteProject, args: tuple[str, str], parts: tuple[str, ...]
 ) -> None:
@@ -37,7 +38,10 @@ def test_a_bad_value_is_refused_by_the_option_it_is_for(
 
 BAD_INI = {
     "a word for a number": ("dshmem_limit = many", "ini value dshmem_limit: 'many' is not a whole number"),
-    "a condition that there is not": ("dshmem_mode = amnesia", "ini value dshmem_mode: there is no condition"),
+    "a condition that there is not": (
+        "dshmem_mode = amnesia",
+        "ini value dshmem_mode: there is no condition",
+    ),
     "a word for yes or no": ("dshmem_no_judge = perhaps", "'perhaps' is neither true nor false"),
     "a file that is not there": ("dshmem_prices = none.toml", "ini value dshmem_prices: there is no file"),
 }
@@ -145,7 +149,7 @@ def test_a_folder_that_holds_something_else_is_no_run(project: SuiteProject) -> 
     assert (project.temporary / "letter.txt").read_text("utf-8") == "Dear all"
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder that nobody can write to")
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that nobody can write to")
 def test_a_folder_that_cannot_be_written_is_named(project: SuiteProject) -> None:
     outcome = project.run(LOCOMO, OFFLINE, "--dshmem-run", "/proc/run")
     outcome.assert_usage_error("cannot make the run directory /proc/run")

@@ -192,7 +192,7 @@ def test_a_command_gets_the_session_and_the_way_to_start_dsh(host: Host) -> None
     arguments = ("{dsh}", "--profile", "sdk", "{patches}", "{session_id}", "{memory_root}/x")
     receipt = consolidate(command(*arguments, evidence=evidence), host)
     assert receipt.raw == {
-        "argv": ["--profile", "sdk", "--patch", "/patch.yml", "s1", f"{host.paths.dsh_home}/memory/x"]
+        "argv": ["--profile", "sdk", "--patch", "/patch.yml", "s1", "$SANDBOX/dsh-home/memory/x"]
     }
     assert receipt.state == "failed", "a list is no status word"
 
