@@ -4,18 +4,19 @@ python benchmarks/questions.py [--concurrency 16 32] [--latency 2] [--repeat 3] 
 
 The 152 questions of conv-26 (set DSHMEM_DATA), most of them two model calls of `latency` seconds each.
 Whole processes are compared, from start to end: imports, collection, runtimes, records and summary
-included.
+included. The ideal is the time of all model calls over K.
 """
 
 import json
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
-from figures import Figure, median_of, parser_for, ratio, show
+from figures import Figure, parser_for, ratio, show
 from ready_memory import ReadyMemory
 from suite_runs import HERE, environment, locomo_file, scratch
 
@@ -24,6 +25,16 @@ from pytest_dshmem.offline.process import StandIn
 RUNTIMES = 2
 OVER_BARE_LOOP = 1.10
 OVER_IDEAL = {16: 1.3, 32: 1.5}
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Seconds: the suite's process, of it from collection to last hypothesis, the bare loop's process."""
+
+    suite: float
+    asking: float
+    bare: float
+    ideal: float
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,14 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     locomo_file()
     with scratch(options.keep) as folder:
         memory = ReadyMemory(folder, ["-k", "conv-26", "--mode=memory"])
-        figures = []
+        figures: list[Figure] = []
         for concurrency in options.concurrency:
-            once = partial(measure, memory, concurrency, options.latency)
-            figures += median_of(options.repeat, once)
+            rounds = [measure(memory, concurrency, options.latency) for _ in range(options.repeat)]
+            figures += compare(rounds, concurrency)
     return show(figures)
 
 
-def measure(memory: ReadyMemory, concurrency: int, latency: float) -> list[Figure]:
+def measure(memory: ReadyMemory, concurrency: int, latency: float) -> Round:
     """One round: the bare loop, then the suite, on one endpoint."""
     with StandIn.start(latency=latency) as model:
         memory.restore()
@@ -51,20 +62,27 @@ def measure(memory: ReadyMemory, concurrency: int, latency: float) -> list[Figur
         before = model.served()["messages"]["requests"]
         suite = memory.ask(model.url, concurrency).require()
         calls = model.served()["messages"]["requests"] - before
-    ideal = calls * latency / concurrency
     asking = suite.between("collected", "last hypothesis")
-    print(f"K = {concurrency}: {calls} calls; bare loop {bare}; suite {suite.seconds:.2f} s")
-    print(f"of the suite's time {asking:.2f} s from the end of collection to the last hypothesis", flush=True)
+    done = Round(suite.seconds, asking, bare, calls * latency / concurrency)
+    print(f"K = {concurrency}, {calls} calls: {done}", flush=True)
+    return done
+
+
+def compare(rounds: Sequence[Round], concurrency: int) -> list[Figure]:
+    """Medians of the rounds over each other."""
+    suite = statistics.median(done.suite for done in rounds)
+    bare = statistics.median(done.bare for done in rounds)
+    ideal = rounds[0].ideal
+    print(f"K = {concurrency}: the bare loop itself took {bare / ideal:.2f} times the ideal")
     limit = OVER_IDEAL.get(concurrency, max(OVER_IDEAL.values()))
     return [
-        ratio(f"suite over bare loop, K = {concurrency}", suite.seconds, bare["process"], OVER_BARE_LOOP),
-        ratio(f"suite over ideal, K = {concurrency}", suite.seconds, ideal, limit),
-        ratio(f"bare loop over ideal, K = {concurrency}", bare["process"], ideal, limit),
+        ratio(f"suite over bare loop, K = {concurrency}", suite, bare, OVER_BARE_LOOP),
+        ratio(f"suite over ideal, K = {concurrency}", suite, ideal, limit),
     ]
 
 
-def bare_loop(run: Path, concurrency: int, url: str) -> dict[str, float]:
-    """Seconds that the bare loop took, by part."""
+def bare_loop(run: Path, concurrency: int, url: str) -> float:
+    """Seconds that the bare loop's process took."""
     options = [f"--concurrency={concurrency}", f"--runtimes={RUNTIMES}"]
     began = time.monotonic()
     done = subprocess.run(
@@ -74,8 +92,10 @@ def bare_loop(run: Path, concurrency: int, url: str) -> dict[str, float]:
         text=True,
         check=True,
     )
-    seconds: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return {**seconds, "process": time.monotonic() - began}
+    seconds = time.monotonic() - began
+    told = json.loads(done.stdout.splitlines()[-1])
+    print(f"bare loop: {told}", flush=True)
+    return seconds
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -31,10 +31,12 @@ from pytest_dshmem.harness.turn import Turn, TurnFailure, read_turn
 
 if TYPE_CHECKING:
     from deepseek_harness import DeepSeekHarness
+    from deepseek_harness.models import Notification
 
 REQUEST_SECONDS = 30.0
 GRACE_SECONDS = 10.0
 INACTIVE_WORDS = "did not activate"
+REQUEST_EVENT = "request/header"
 _FILE_URL = re.compile(r"file://\S*?([^/\s()]+)(?=[\s()]|$)")
 
 
@@ -73,6 +75,7 @@ class Runtime:
         self._pid: int | None = None
         self.calls = CallLog(home.calls_file)
         self.companions = Companions()
+        self._entrance = Entrance()
 
     @classmethod
     def start(
@@ -122,9 +125,9 @@ class Runtime:
     @contextlib.contextmanager
     def session(self, session_id: str, role: str) -> Iterator[None]:
         """A session of a role, in this home's workspace, gone from the runtime's memory afterwards."""
-        self.request(
-            "dshmem/open", {"sessionId": session_id, "role": role, "cwd": str(self._home.paths.workspace)}
-        )
+        workspace = str(self._home.paths.workspace)
+        with self._entrance.passing():
+            self.request("dshmem/open", {"sessionId": session_id, "role": role, "cwd": workspace})
         try:
             yield
         except (RuntimeLost, TurnTimeout):
@@ -154,7 +157,8 @@ class Runtime:
         with self._watch.deadline(session_id, seconds + self._deadlines.grace):
             try:
                 # Not through the harness, which would start a second runtime in place of a dead one.
-                result = Session(self._harness, session_id).run(prompt)
+                with self._entrance.passing() as passed:
+                    result = Session(self._harness, session_id).run(prompt, on_notification=passed)
                 self._wait_for_children(session_id)
             except JsonRpcError as error:
                 raise HarnessError(f"the harness refused the prompt: {self._first_line(error)}") from error
@@ -269,6 +273,35 @@ class Runtime:
                     self._harness.client.next_notification()
 
         threading.Thread(target=drain, name="dshmem-drain", daemon=True).start()
+
+
+class Entrance:
+    """Lets turns begin one after the other, each when the one before has reached the model.
+
+    All sessions share one processor: begun at once they would all reach the model late, and together.
+    """
+
+    def __init__(self) -> None:
+        self._free = threading.Lock()
+
+    @contextlib.contextmanager
+    def passing(self) -> Iterator[Callable[["Notification"], None]]:
+        """Holds the entrance until the yielded function sees a request to the model, or until the end."""
+        self._free.acquire()
+        inside = True
+
+        def passed(notification: "Notification") -> None:
+            nonlocal inside
+            event = notification.payload.get("event")
+            if inside and isinstance(event, dict) and event.get("type") == REQUEST_EVENT:
+                inside = False
+                self._free.release()
+
+        try:
+            yield passed
+        finally:
+            if inside:
+                self._free.release()
 
 
 class TurnWatch:

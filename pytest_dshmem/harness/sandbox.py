@@ -13,6 +13,9 @@ from pytest_dshmem.record.places import is_inside_repository
 
 PRIVATE = 0o700
 CALLS_FILE = "calls.jsonl"
+NATIVE_CACHE = "native"
+"""What the harness unpacks of itself, 81 MB: beside the sandboxes, so that not every run waits for it."""
+
 THIS_PROCESS = secrets.token_hex(4)
 """A name that no other process has, dead or alive, for the homes that only this one uses."""
 
@@ -62,8 +65,9 @@ class Sandbox:
     the workspace, so a run that is continued must find its workspaces where they were.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, native_cache: Path | None = None) -> None:
         self.root = root
+        self._native_cache = native_cache or root / NATIVE_CACHE
 
     @classmethod
     def for_run(cls, run_id: str, *, parent: Path | None = None) -> "Sandbox":
@@ -74,7 +78,8 @@ class Sandbox:
                 f"the sandbox {base} would lie in a repository; name a folder outside of one with "
                 "--dshmem-sandbox"
             )
-        sandbox = cls(base.resolve() / run_id)
+        place = base.resolve()
+        sandbox = cls(place / run_id, place / NATIVE_CACHE)
         sandbox._make(base)
         if parent is None and base.lstat().st_uid != os.getuid():
             raise HarnessError(f"{base} belongs to somebody else; name another folder with --dshmem-sandbox")
@@ -90,7 +95,7 @@ class Sandbox:
                 workspace=self.workspace(formation),
             ),
             runtime_folder=folder / "runtime",
-            native_cache=self.root / "native",
+            native_cache=self._native_cache,
         )
         made = (
             home.paths.home,
@@ -124,9 +129,8 @@ class Sandbox:
             folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
             self.root.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
             for part in (folder, *folder.parents):
-                if part == self.root.parent or not part.is_relative_to(self.root):
-                    break
-                part.chmod(PRIVATE)
+                if part.is_relative_to(self.root) or part == self._native_cache:
+                    part.chmod(PRIVATE)
         except OSError as error:
             raise HarnessError(f"cannot make the sandbox folder {folder}: {error.strerror}") from error
 
