@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from pytest_dshmem.harness.sandbox import NATIVE_CACHE
-
 OFFLINE = "--offline"
 CORPUS = Path(__file__).resolve().parents[1] / "fixtures" / "corpora" / "locomo-sample.json"
 MODEL_KEY = "a-model-key-that-must-stay-secret"
@@ -78,8 +76,7 @@ class SuiteProject:
 
     def left_behind(self) -> list[str]:
         """The sandboxes and runs in the temporary folder."""
-        found = (path.name for path in (self.temporary / f"dshmem-{os.getuid()}").glob("*"))
-        return sorted(name for name in found if name != NATIVE_CACHE)
+        return sorted(path.name for path in (self.temporary / f"dshmem-{os.getuid()}").glob("*"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import pytest
 from pytest_dshmem.face.budgeting import budget_of, watcher_of
 from pytest_dshmem.face.options import Options
 from pytest_dshmem.face.rerun import remember_verdicts
+from pytest_dshmem.face.workbench import SLOWDOWNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,6 +131,7 @@ class RunSummary:
         show(self._reporter, self._diagnosed(reading))
         if self._bench.disputed:
             show(self._reporter, disputed_lines(figures, self._bench.disputed))
+        self._show_slowdowns(reading)
         self._show_lost(reading)
         compared = self._compare(reading, prices)
         self._write_reports(reading, prices)
@@ -144,15 +146,13 @@ class RunSummary:
         from pytest_dshmem.experiment.history_sizes import history_sizes
         from pytest_dshmem.experiment.tokenizer import find_tokenizer
 
-        tokenizer, facts = find_tokenizer(), self._run.manifest.facts
+        tokenizer = find_tokenizer()
         formed = {entry.key.sample_id for entry in self._run.formations.read() if entry.state == "frozen"}
         sizes = history_sizes(self._bench.benchmark, sorted(formed), tokenizer, cache_folder(os.environ))
         tokens = {sample: size.tokens for sample, size in sizes.items()}
         amended: dict[str, object] = {"history_tokens": tokens, "tokenizer": tokenizer.name}
         if self._bench.prices is not None:
             amended["prices"] = self._bench.prices.as_record()
-        if self._bench.slowdowns:
-            amended["slowdowns"] = self._bench.slowdowns + int(facts.get("slowdowns", 0))
         self._run.amend_facts(amended)
 
     def _diagnosed(self, reading: RunReading) -> list[Line]:
@@ -165,6 +165,11 @@ class RunSummary:
         found = diagnose(reading, evidence, self._bench.injected_files)
         write_diagnosis(self._run.path, found)
         return diagnosis_lines(found, reading.categories)
+
+    def _show_slowdowns(self, reading: RunReading) -> None:
+        count = int(reading.manifest.facts.get(SLOWDOWNS, 0))
+        if count:
+            self._reporter.write_line(f"rate limits lowered the number of calls in flight {count:,} times")
 
     def _show_lost(self, reading: RunReading) -> None:
         """For work on prompts: which questions were right the last time and are wrong now."""

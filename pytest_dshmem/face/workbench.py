@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "deepseek-v4-flash"
 
+SLOWDOWNS = "slowdowns"
+"""The fact of a run that counts how often rate limits made the engine do less at once."""
+
 
 class Workbench:
     """Everything of one benchmark in this process."""
@@ -139,11 +142,6 @@ class Workbench:
         """Patterns of memory files that the agent sees without opening them."""
         return self.settings.system.injected
 
-    @property
-    def slowdowns(self) -> int:
-        """How often rate limits made this process lower its concurrency."""
-        return self._engine.gate.slowdowns if self._engine is not None else 0
-
     @cached_property
     def run(self) -> RunDirectory:
         """The run directory, made or continued. Raises RecordError where that cannot be."""
@@ -210,8 +208,11 @@ class Workbench:
 
     def finish(self, *, abandon: bool) -> None:
         """Ends all work in this process."""
-        if self._engine is not None:
-            self._engine.finish(abandon=abandon)
+        if self._engine is None:
+            return
+        self._engine.finish(abandon=abandon)
+        if self._engine.gate.slowdowns:
+            self.run.add_to_count(SLOWDOWNS, self._engine.gate.slowdowns)
 
     def reference_texts(self) -> Iterator[ReferenceText]:
         """Question and gold of every chosen question, for the judge."""
@@ -320,6 +321,7 @@ class Workbench:
 
 def temporary_run_folder() -> Path:
     """Where a run lives that nobody named a folder for."""
-    from pytest_dshmem.harness.sandbox import default_parent
+    from pytest_dshmem.harness.sandbox import PRIVATE, default_parent
 
+    default_parent().mkdir(parents=True, exist_ok=True, mode=PRIVATE)
     return default_parent() / f"run-{secrets.token_hex(6)}"

@@ -9,6 +9,8 @@ from typing import Any
 from pytest_dshmem.record.entries import Call, Usage
 
 DIRECT = ""
+REFUSED = frozenset({"AUTH", "QUOTA", "RATE_LIMIT", "INVALID_REQUEST", "CONTEXT_WINDOW_EXCEEDED"})
+"""Failures in which the provider turned the request away: no token was read or written."""
 
 
 class CallLog:
@@ -97,7 +99,7 @@ class CallLog:
             first_token_seconds=None if first_token is None else first_token / 1000,
             finish=end.get("finish", "abandoned"),
             failure=end.get("failure"),
-            usage=_usage(end.get("usage")),
+            usage=Usage() if end.get("failure") in REFUSED else _usage(end.get("usage")),
         )
 
     def _purpose(self, start: dict[str, Any]) -> str:

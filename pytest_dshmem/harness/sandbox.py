@@ -13,9 +13,6 @@ from pytest_dshmem.record.places import is_inside_repository
 
 PRIVATE = 0o700
 CALLS_FILE = "calls.jsonl"
-NATIVE_CACHE = "native"
-"""What the harness unpacks of itself, 81 MB: beside the sandboxes, so that not every run waits for it."""
-
 THIS_PROCESS = secrets.token_hex(4)
 """A name that no other process has, dead or alive, for the homes that only this one uses."""
 
@@ -65,9 +62,8 @@ class Sandbox:
     the workspace, so a run that is continued must find its workspaces where they were.
     """
 
-    def __init__(self, root: Path, native_cache: Path | None = None) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
-        self._native_cache = native_cache or root / NATIVE_CACHE
 
     @classmethod
     def for_run(cls, run_id: str, *, parent: Path | None = None) -> "Sandbox":
@@ -78,8 +74,7 @@ class Sandbox:
                 f"the sandbox {base} would lie in a repository; name a folder outside of one with "
                 "--dshmem-sandbox"
             )
-        place = base.resolve()
-        sandbox = cls(place / run_id, place / NATIVE_CACHE)
+        sandbox = cls(base.resolve() / run_id)
         sandbox._make(base)
         if parent is None and base.lstat().st_uid != os.getuid():
             raise HarnessError(f"{base} belongs to somebody else; name another folder with --dshmem-sandbox")
@@ -95,7 +90,7 @@ class Sandbox:
                 workspace=self.workspace(formation),
             ),
             runtime_folder=folder / "runtime",
-            native_cache=self._native_cache,
+            native_cache=self.root / "native",
         )
         made = (
             home.paths.home,
@@ -129,7 +124,7 @@ class Sandbox:
             folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
             self.root.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
             for part in (folder, *folder.parents):
-                if part.is_relative_to(self.root) or part == self._native_cache:
+                if part.is_relative_to(self.root):
                     part.chmod(PRIVATE)
         except OSError as error:
             raise HarnessError(f"cannot make the sandbox folder {folder}: {error.strerror}") from error

@@ -1,7 +1,8 @@
 """One line of a journal: what was done, how it ended, what it cost.
 
 Seconds are wall-clock seconds, times are seconds since the epoch, token counts are the provider's own.
-A call whose usage could not be seen has `usage=None` and counts as unmetered, never as zero.
+A call whose usage could not be seen has `usage=None` and counts as unmetered, never as zero. One that the
+provider refused by its status took no tokens, and says so.
 """
 
 from typing import Annotated, Any, Literal

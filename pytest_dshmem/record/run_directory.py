@@ -166,6 +166,13 @@ class RunDirectory:
             manifest = self.manifest
             self._save(manifest.model_copy(update={"facts": {**manifest.facts, **facts}}))
 
+    def add_to_count(self, fact: str, more: int) -> None:
+        """Adds to a fact that is a number, whatever other processes add to it at the same time."""
+        with self._alone():
+            facts = self.manifest.facts
+            counted = {**facts, fact: int(facts.get(fact, 0)) + more}
+            self._save(self.manifest.model_copy(update={"facts": counted}))
+
     def write_hypotheses(self, answers: Mapping[QuestionKey, Hypothesis]) -> Path:
         """Writes hypotheses.jsonl: each selected id exactly once, an unanswered one as an empty text."""
         lines = [

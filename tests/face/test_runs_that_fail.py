@@ -44,6 +44,24 @@ def test_a_wrong_key_ends_the_run_early(project: SuiteProject) -> None:
     assert MODEL_KEY not in (run / "failure.json").read_text("utf-8")
 
 
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "with workers"])
+def test_rate_limits_slow_the_run_down_and_fail_nothing(
+    project: SuiteProject, tmp_path: Path, workers: tuple[str, ...]
+) -> None:
+    trouble = tmp_path / "trouble.json"
+    busy = {"api": "messages", "rate": 0.4, "seed": 3, "status": 429}
+    trouble.write_text(json.dumps({"rules": [busy]}))
+    with StandIn.start(trouble=trouble) as endpoint:
+        run = project.temporary / "run"
+        options = (*project.real_endpoints(endpoint.url), "--dshmem-run", str(run))
+        outcome = project.run_apart(*BASELINE, *options, *workers)
+    assert outcome.status == pytest.ExitCode.OK, outcome.text
+    assert set(states(run)) == {"answered"}
+    assert re.search(r"rate limits lowered the number of calls in flight \d+ times", outcome.text)
+    calls = [call for entry in entries(run, "qa.jsonl") for call in entry["calls"]]
+    assert sum(call["failure"] == "RATE_LIMIT" for call in calls) > 3, "each failed attempt is recorded"
+
+
 def test_answers_that_do_not_come_fail_with_their_state(project: SuiteProject) -> None:
     run = project.temporary / "run"
 

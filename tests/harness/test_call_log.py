@@ -88,13 +88,13 @@ def test_a_direct_call_of_a_plugin_is_seen(recorder: Recorder, log: CallLog) -> 
     assert [call.purpose for call in log.take("a")] == ["direct"]
 
 
-def test_a_failed_try_has_its_code_and_unknown_usage(recorder: Recorder, log: CallLog) -> None:
+def test_a_refused_try_has_its_code_and_took_no_tokens(recorder: Recorder, log: CallLog) -> None:
     recorder.call("1", "a", finish="error", failure="RATE_LIMIT")
     recorder.call("2", "a", usage={"inputTokens": 1})
 
     failed, succeeded = log.take("a")
 
-    assert (failed.failure, failed.usage) == ("RATE_LIMIT", None)
+    assert (failed.failure, failed.usage) == ("RATE_LIMIT", Usage())
     assert succeeded.usage == Usage(input=1)
 
 
@@ -127,3 +127,9 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(recorder: Recorder
         file.write(line[20:])
 
     assert len(log.take("a")) == 1
+
+
+def test_a_try_that_broke_off_may_have_cost_something(recorder: Recorder, log: CallLog) -> None:
+    recorder.call("1", "a", finish="error", failure="STREAM_CLOSED")
+    (cut,) = log.take("a")
+    assert (cut.failure, cut.usage) == ("STREAM_CLOSED", None)

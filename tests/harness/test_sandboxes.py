@@ -60,18 +60,6 @@ def test_homes_of_one_formation_share_its_workspace_and_nothing_else(tmp_path: P
     assert elsewhere.paths.workspace != forming.paths.workspace
 
 
-def test_runs_share_what_the_harness_unpacks_of_itself_and_keep_it_private(tmp_path: Path) -> None:
-    one = Sandbox.for_run("one", parent=tmp_path)
-    other = Sandbox.for_run("other", parent=tmp_path).home("f", "formation")
-    cache = one.home("f", "formation").native_cache
-
-    one.remove()
-
-    assert cache == other.native_cache
-    assert cache.is_dir()
-    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
-
-
 def test_the_folder_that_sandboxes_are_made_in_keeps_its_mode(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     Sandbox.for_run("run", parent=tmp_path).home("f", "formation")

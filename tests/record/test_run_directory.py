@@ -180,6 +180,14 @@ class TestAmending:
         assert (run.manifest.facts, other.manifest.facts) == (expected, expected)
         assert run.manifest.settings == SETTINGS
 
+    def test_a_count_takes_in_what_several_add_at_once(self, run: RunDirectory) -> None:
+        threads = [threading.Thread(target=run.add_to_count, args=("slowdowns", 2)) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert run.manifest.facts["slowdowns"] == 20
+
     def test_amendments_at_once_are_all_kept(self, run: RunDirectory) -> None:
         threads = [threading.Thread(target=run.amend_facts, args=({f"f{n}": n},)) for n in range(10)]
         for thread in threads:

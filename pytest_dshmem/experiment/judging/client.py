@@ -41,6 +41,8 @@ _BY_STATUS: Mapping[int, FailureName] = {
     408: "timeout",
     429: "rate-limit",
 }
+_REFUSED = frozenset({"auth", "quota", "not-found", "rate-limit", "bad-request"})
+"""Failures in which the provider turned the request away: no token was read or written."""
 _LONGEST_REASON = 300
 _SHORTEST_SECRET = 16
 """A key shorter than this is a placeholder such as "none", which may occur in any text."""
@@ -131,6 +133,7 @@ class ChatClient(AbstractContextManager["ChatClient"]):
             failure = Failure("timeout", f"no reply within {self._settings.timeout_seconds:g} s")
         except openai.APIStatusError as error:
             failure = _status_failure(error)
+            usage = Usage() if failure.name in _REFUSED else None
         except openai.APIConnectionError as error:
             failure = Failure("connection", f"the endpoint cannot be reached: {error.__cause__ or error}")
         except _BrokenOffError as error:
