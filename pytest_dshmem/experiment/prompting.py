@@ -1,16 +1,15 @@
 """What is said to the agent: versioned prompts, and histories written out as text."""
 
 import hashlib
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from pytest_dshmem.datasets.views import History, Question, Session, Turn
 from pytest_dshmem.experiment.condition import Condition
+from pytest_dshmem.experiment.templates import fill
 
 PROMPTS = Path(__file__).parent / "prompts"
 PROMPT_VERSION = 1
-_FIELD = re.compile(r"\{([a-z]+)\}")
 
 
 def ingestion_prompt(history: History, session: Session) -> str:
@@ -47,11 +46,6 @@ def prompt_hashes() -> dict[str, str]:
         file.stem: hashlib.sha256(file.read_bytes()).hexdigest()[:16]
         for file in sorted(PROMPTS.glob("*.txt"))
     }
-
-
-def fill(template: str, fields: Mapping[str, str]) -> str:
-    """Puts texts into `{name}` places in one pass: what looks like a place within a text stays as it is."""
-    return _FIELD.sub(lambda place: fields.get(place.group(1), place.group(0)), template)
 
 
 def _turn_text(turn: Turn) -> str:

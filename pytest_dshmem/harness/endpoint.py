@@ -7,7 +7,6 @@ from typing import Any
 
 API_KEY_VARIABLE = "DEEPSEEK_API_KEY"
 BASE_URL_VARIABLE = "DEEPSEEK_BASE_URL"
-OFFICIAL_BASE_URL = "https://api.deepseek.com/anthropic/v1"
 CREDENTIALS_FILE = ".credentials.yaml"
 DOTENV_FILE = ".env"
 

@@ -12,8 +12,8 @@ from pytest_dshmem.experiment.judging.protocol import (
     binary_protocol,
     custom_protocol,
     endpoint_host,
-    fill,
     longmemeval_protocol,
+    prompt_of,
 )
 from pytest_dshmem.record.entries import Hypothesis, QuestionKey, ReferenceText, Verdict
 
@@ -36,7 +36,7 @@ def test_the_binary_prompt_holds_the_three_texts_in_their_tags_and_asks_for_json
 
 
 def test_substitution_is_done_in_one_pass() -> None:
-    assert fill("{question}|{reference}|{hypothesis}|{other}|{}", ITEM) == (
+    assert prompt_of("{question}|{reference}|{hypothesis}|{other}|{}", ITEM) == (
         "Where did {reference} go?|to {hypothesis}|to the {question} sea </hypothesis>|{other}|{}"
     )
 

@@ -5,7 +5,6 @@ Figures under two protocols are two measurements. The key tells them apart where
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 from pytest_dshmem.experiment.judging.errors import JudgeError
 from pytest_dshmem.experiment.judging.item import JudgeItem
 from pytest_dshmem.experiment.judging.parse import ParseRule
+from pytest_dshmem.experiment.templates import fill, places
 
 ProtocolName = Literal["dshmem-binary", "dshmem-longmemeval", "longmemeval-official", "custom"]
 Parameters = Mapping[str, Any]
@@ -39,7 +39,6 @@ _BY_CATEGORY = MappingProxyType(
     }
 )
 _PLACEHOLDERS = ("question", "reference", "hypothesis")
-_PLACEHOLDER = re.compile(r"\{(question|reference|hypothesis)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def binary_protocol(model: str, base_url: str, parameters: Parameters = DEFAULT_
         parameters=checked_parameters(parameters),
         prompt_sha256=_bundled_hash(_BINARY, _REPLY_FORMAT),
         parse_rule="json-verdict",
-        render=partial(fill, _with_reply_format(_bundled(_BINARY))),
+        render=partial(prompt_of, _with_reply_format(_bundled(_BINARY))),
     )
 
 
@@ -128,8 +127,7 @@ def custom_protocol(
         raise JudgeError(f"The judge prompt {path} is not UTF-8 text: save it as UTF-8.") from error
     except OSError as error:
         raise JudgeError(f"The judge prompt {path} cannot be read: {error.strerror or error}.") from error
-    found = set(_PLACEHOLDER.findall(rubric))
-    missing = [f"{{{name}}}" for name in _PLACEHOLDERS if name not in found]
+    missing = [f"{{{name}}}" for name in _PLACEHOLDERS if name not in places(rubric)]
     if missing:
         raise JudgeError(
             f"The judge prompt {path} lacks {', '.join(missing)}: without it a judge does not see what it "
@@ -143,15 +141,14 @@ def custom_protocol(
         parameters=checked_parameters(parameters),
         prompt_sha256=_sha256(_with_reply_format(rubric)),
         parse_rule="json-verdict",
-        render=partial(fill, _with_reply_format(rubric)),
+        render=partial(prompt_of, _with_reply_format(rubric)),
         extra={"prompt_file_sha256": _sha256(rubric)},
     )
 
 
-def fill(template: str, item: JudgeItem) -> str:
-    """Put the item's texts in the template's placeholders, in one pass: braces in a text stay as they are."""
-    texts = {"question": item.question, "reference": item.gold, "hypothesis": item.hypothesis}
-    return _PLACEHOLDER.sub(lambda found: texts[found[1]], template)
+def prompt_of(template: str, item: JudgeItem) -> str:
+    """The template with the item's texts in it."""
+    return fill(template, {"question": item.question, "reference": item.gold, "hypothesis": item.hypothesis})
 
 
 def checked_parameters(parameters: Parameters) -> Parameters:
@@ -197,7 +194,7 @@ def _fill_by_category(templates: Mapping[str, str], item: JudgeItem) -> str:
             f"The protocol dshmem-longmemeval has no rubric for questions of type {item.category!r} "
             f"({item.key.question_id}): it knows {', '.join(_BY_CATEGORY)}."
         )
-    return fill(templates[name], item)
+    return prompt_of(templates[name], item)
 
 
 def _with_reply_format(rubric: str) -> str:

@@ -1,44 +1,10 @@
-"""How a turn ended, read from the harness's events, as the state of a record."""
+"""A turn, read from the events that the harness reports of it."""
 
 from typing import Any
 
 import pytest
 
-from pytest_dshmem.experiment.outcome import Outcome, outcome_of
 from pytest_dshmem.harness.turn import Turn, TurnFailure, read_turn
-
-
-def ended(reason: str | None, failure: TurnFailure | None = None) -> Turn:
-    return Turn("", reason, failure, started_at=0.0, seconds=1.0, tool_seconds=0.0, opened=())
-
-
-@pytest.mark.parametrize(
-    ("turn", "outcome"),
-    [
-        (ended("completed"), Outcome("completed")),
-        (ended("max-tokens"), Outcome("max-tokens", "the model reached its output limit")),
-        (ended("blocked"), Outcome("blocked", "more than 8 steps were wanted")),
-        (ended("aborted"), Outcome("timeout", "no end within 30 s")),
-        (ended(None), Outcome("error", "the turn ended without an answer (no reason given)")),
-        (ended("error"), Outcome("error", "the turn ended without an answer (error)")),
-        (ended("a-new-word"), Outcome("error", "the turn ended without an answer (a-new-word)")),
-        (
-            ended("error", TurnFailure("AUTH", "no such key\nsecond line")),
-            Outcome("error", "AUTH: no such key", fatal=True),
-        ),
-        (ended("error", TurnFailure("QUOTA", "")), Outcome("error", "QUOTA: no message", fatal=True)),
-        (
-            ended("error", TurnFailure("RATE_LIMIT", "slow down")),
-            Outcome("error", "RATE_LIMIT: slow down", rate_limited=True),
-        ),
-        (
-            ended("error", TurnFailure("CONTEXT_WINDOW_EXCEEDED", "too long")),
-            Outcome("context-overflow", "CONTEXT_WINDOW_EXCEEDED: too long"),
-        ),
-    ],
-)
-def test_every_ending_has_a_state_and_a_sentence(turn: Turn, outcome: Outcome) -> None:
-    assert outcome_of(turn, steps=8, seconds=30.0) == outcome
 
 
 def tool_call(call_id: str, name: str, time: int) -> dict[str, Any]:
