@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -269,8 +270,13 @@ def _boolean(text: str) -> bool:
     raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
 
 
+@functools.cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Options)
+
+
 def _kind(spec: dataclasses.Field[Any]) -> Any:
-    hint = get_type_hints(Options)[spec.name]
+    hint = _hints()[spec.name]
     if hint == Paths:
         return Paths
     return next((part for part in get_args(hint) if part is not type(None)), hint)

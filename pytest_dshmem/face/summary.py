@@ -35,6 +35,15 @@ COLOURS = {
     "plain": {},
 }
 JUDGED_PER_LINE = 200
+DIAGNOSED_FROM = (
+    "run.json",
+    "selection.jsonl",
+    "formation.jsonl",
+    "qa.jsonl",
+    "judge.jsonl",
+    "diagnosis.jsonl",
+)
+"""What the diagnosis of wrong answers rests on, and itself: as it was sealed, it need not be made again."""
 
 
 class RunSummary:
@@ -156,11 +165,15 @@ class RunSummary:
         self._run.amend_facts(amended)
 
     def _diagnosed(self, reading: RunReading) -> list[Line]:
-        """Why wrong answers are wrong; kept in the run, too."""
-        from pytest_dshmem.report.diagnosis import diagnose, write_diagnosis
+        """Why wrong answers are wrong; kept in the run, and made anew only where there is something new."""
+        from pytest_dshmem.report.diagnosis import diagnose, read_diagnosis, write_diagnosis
         from pytest_dshmem.report.diagnosis_text import diagnosis_lines
         from pytest_dshmem.report.evidence import evidence_texts
+        from pytest_dshmem.report.seal import is_as_sealed
 
+        kept = read_diagnosis(self._run.path) if is_as_sealed(self._run.path, DIAGNOSED_FROM) else None
+        if kept is not None:
+            return diagnosis_lines(kept, reading.categories)
         evidence = evidence_texts(self._bench.benchmark, reading.selected)
         found = diagnose(reading, evidence, self._bench.injected_files)
         write_diagnosis(self._run.path, found)

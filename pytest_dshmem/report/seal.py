@@ -6,7 +6,7 @@ can seal it again, so a published figure is best accompanied by the hash of `sea
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,15 @@ def read_seal(path: Path) -> Seal | None:
     except (OSError, ValidationError) as error:
         problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
         raise RecordError(f"{file} cannot be read as a seal: {problem}") from None
+
+
+def is_as_sealed(path: Path, names: Iterable[str]) -> bool:
+    """Whether these records of a run are byte for byte those that it was sealed with."""
+    seal = read_seal(path)
+    return seal is not None and all(
+        name in seal.files and (path / name).is_file() and describe_file(path / name) == seal.files[name]
+        for name in names
+    )
 
 
 def seal_hash(path: Path) -> str | None:

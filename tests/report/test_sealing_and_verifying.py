@@ -14,7 +14,7 @@ from pytest_dshmem.report.diagnosis import diagnose, write_diagnosis
 from pytest_dshmem.report.json_report import report_document
 from pytest_dshmem.report.prices import Prices
 from pytest_dshmem.report.reading import read_run
-from pytest_dshmem.report.seal import differing_places, read_seal, seal_hash, seal_run
+from pytest_dshmem.report.seal import differing_places, is_as_sealed, read_seal, seal_hash, seal_run
 from pytest_dshmem.report.verify import verify_run
 
 CONDITION = "memory-consolidate"
@@ -229,3 +229,16 @@ def test_differing_places_name_the_way_to_each_value() -> None:
     assert differing_places({"a": [1]}, {"a": [1, 2]}) == ["a was [1], is [1, 2]"]
     assert differing_places({"a": 1}, {"b": 1}) == ["a was 1, is null", "b was null, is 1"]
     assert differing_places({"a": 1.0}, {"a": 1.0}) == []
+
+
+def test_records_are_as_sealed_until_one_of_them_changes(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path / "run")
+    names = ("run.json", "qa.jsonl")
+    assert not is_as_sealed(run.path, names), "it was never sealed"
+    seal_run(run.path)
+    assert is_as_sealed(run.path, names)
+    assert not is_as_sealed(run.path, (*names, "no-such-record.jsonl"))
+    with (run.path / "qa.jsonl").open("a", encoding="utf-8") as journal:
+        journal.write("\n")
+    assert not is_as_sealed(run.path, names)
+    assert is_as_sealed(run.path, ("run.json",))
