@@ -31,7 +31,7 @@ class Probe:
             "time": time.time(),
             "processor": used.ru_utime + used.ru_stime,
             "resident": float(resident_bytes(os.getpid())),
-            "peak": used.ru_maxrss * 1024.0,
+            "peak": float(peak_bytes()),
         }
         if with_runtimes:
             moment["runtimes"] = float(sum(resident_bytes(pid) for pid in descendants(os.getpid())))
@@ -69,6 +69,12 @@ def resident_bytes(pid: int) -> int:
     except OSError:
         return 0
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_bytes() -> int:
+    """The most that this process has held. (`ru_maxrss` begins with what the parent held at the fork.)"""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 def descendants(ancestor: int) -> list[int]:

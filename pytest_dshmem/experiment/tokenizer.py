@@ -46,6 +46,18 @@ def find_tokenizer() -> Tokenizer:
     return Tokenizer(ENCODING, exact=True, count_tokens=count)
 
 
+def remembering(tokenizer: Tokenizer, known: dict[str, int]) -> Tokenizer:
+    """The same tokenizer, which counts no text twice. Counts are kept in `known`, by the text's hash."""
+
+    def count(text: str) -> int:
+        name = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+        if name not in known:
+            known[name] = tokenizer.count_tokens(text)
+        return known[name]
+
+    return Tokenizer(tokenizer.name, tokenizer.exact, count)
+
+
 def vocabulary_is_cached() -> bool:
     """Whether the vocabulary is on this machine, whole: tiktoken replaces a damaged file from the network."""
     folder = cache_folder()

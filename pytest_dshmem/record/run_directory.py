@@ -41,6 +41,7 @@ from pytest_dshmem.record.journal import Journal, RecordError
 from pytest_dshmem.record.places import is_inside_repository
 
 FORMAT = 1
+TOKEN_COUNTS = "token-counts.json"
 LOCK_POLL_SECONDS = 0.005
 
 
@@ -185,6 +186,20 @@ class RunDirectory:
         path = self.path / "hypotheses.jsonl"
         write_atomically(path, "".join(line + "\n" for line in lines))
         return path
+
+    def token_counts(self, tokenizer: str) -> dict[str, int]:
+        """Token counts of memory texts that were kept for this tokenizer, by the text's hash."""
+        try:
+            kept = json.loads((self.path / TOKEN_COUNTS).read_text(encoding="utf-8"))
+            counts = kept["counts"] if kept["tokenizer"] == tokenizer else {}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+        return {name: count for name, count in counts.items() if isinstance(count, int)}
+
+    def keep_token_counts(self, tokenizer: str, counts: Mapping[str, int]) -> None:
+        """Keeps token counts, so that no text has to be counted again."""
+        text = json.dumps({"tokenizer": tokenizer, "counts": dict(sorted(counts.items()))}, indent=0)
+        write_atomically(self.path / TOKEN_COUNTS, text + "\n")
 
     def finish(self, also: Callable[[], None] = lambda: None) -> bool:
         """Removes the work folder, and does what else is to be done when nobody needs it any more.

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_dshmem.experiment import tokenizer
-from pytest_dshmem.experiment.tokenizer import ENCODING, ESTIMATE, VOCABULARY_FILE, find_tokenizer
+from pytest_dshmem.experiment.tokenizer import (
+    ENCODING,
+    ESTIMATE,
+    VOCABULARY_FILE,
+    Tokenizer,
+    find_tokenizer,
+    remembering,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -86,3 +93,19 @@ def test_the_estimate_grows_with_the_text(first: str, second: str) -> None:
     together = tokenizer.estimate_tokens(first + second)
     assert together >= tokenizer.estimate_tokens(first)
     assert together <= tokenizer.estimate_tokens(first) + tokenizer.estimate_tokens(second)
+
+
+def test_a_text_is_counted_once_and_the_count_can_be_kept() -> None:
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return len(text)
+
+    known: dict[str, int] = {}
+    tokenizer = remembering(Tokenizer("letters", exact=True, count_tokens=count), known)
+    assert [tokenizer.count_tokens(text) for text in ("memory", "memory", "\ud83c")] == [6, 6, 1]
+    assert counted == ["memory", "\ud83c"]
+    again = remembering(Tokenizer("letters", exact=True, count_tokens=count), dict(known))
+    assert again.count_tokens("memory") == 6
+    assert counted == ["memory", "\ud83c"]

@@ -324,3 +324,12 @@ class TestNames:
         name = opaque_name(FormationKey(sample_id="conv-26", condition="memory"))
         assert name.isascii()
         assert not any(word in name for word in ("conv", "26", "memory"))
+
+
+def test_token_counts_are_kept_for_one_tokenizer(run: RunDirectory) -> None:
+    assert run.token_counts("letters") == {}
+    run.keep_token_counts("letters", {"b": 2, "a": 1})
+    assert run.token_counts("letters") == {"a": 1, "b": 2}
+    assert run.token_counts("words") == {}
+    (run.path / "token-counts.json").write_text("{broken")
+    assert run.token_counts("letters") == {}
