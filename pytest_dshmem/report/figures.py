@@ -93,11 +93,12 @@ def run_figures(
 ) -> RunFigures:
     """All figures of a reading."""
     tokenizer = tokenizer or find_tokenizer()
+    conditions = tuple(_condition(reading, name, prices, tokenizer) for name in reading.conditions)
     return RunFigures(
         provenance=provenance(reading),
-        conditions=tuple(_condition(reading, name, prices, tokenizer) for name in reading.conditions),
+        conditions=conditions,
         categories=reading.categories,
-        ledger=ledger(reading, prices),
+        ledger=conditions[0].ledger if len(conditions) == 1 else ledger(reading, prices),
         prices=prices,
         torn=reading.torn,
     )
