@@ -6,6 +6,7 @@ RUN/
   ingestion.jsonl  consolidation.jsonl  formation.jsonl  qa.jsonl  judge.jsonl
   references.jsonl    question and gold text, for judging again (absent where text was left out)
   hypotheses.jsonl    one line per selected question: id and hypothesis
+  token-counts.json   tokens of the texts in memories, so that each is counted once
   snapshots/          the frozen memories, one folder a formation
   work/               checkpoints, locks and claims of a run under way
 """
