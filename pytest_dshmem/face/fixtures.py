@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def dshmem(pytestconfig: pytest.Config) -> BenchmarkSession:
+def dshmem(request: pytest.FixtureRequest) -> BenchmarkSession:
     """The session's benchmarks: their data, runs and engines."""
-    return session_of(pytestconfig)
+    return session_of(request.config)
 
 
 @pytest.fixture(scope="session")
