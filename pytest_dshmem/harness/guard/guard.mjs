@@ -1,4 +1,5 @@
 // The evaluation guard: what a session may see, run, read and spend. Without it the runtime does not start.
+import { copyAddonsOutAlone } from './addons.mjs'
 import { confineReads } from './confinement.mjs'
 import { limitTurns } from './limits.mjs'
 import { createPolicies, validateConfig } from './policies.mjs'
@@ -21,6 +22,7 @@ export function apply(ctx, config) {
   }, { prepend: true })
   ctx.tools.guard(denial)
 
+  copyAddonsOutAlone(ctx)
   showAllowedToolsOnly(ctx, policies)
   setRequestOptions(ctx, policies)
   limitTurns(ctx, policies)
