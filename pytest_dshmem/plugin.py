@@ -13,11 +13,10 @@ from pytest_dshmem.face.fixtures import (
     formation,
     formation_case,
     question,
-    question_case,
     snapshot,
 )
 
-__all__ = ["ask", "dshmem", "formation", "formation_case", "question", "question_case", "snapshot"]
+__all__ = ["ask", "dshmem", "formation", "formation_case", "question", "snapshot"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

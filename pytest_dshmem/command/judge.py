@@ -25,7 +25,7 @@ from pytest_dshmem.report.diagnosis import diagnose, write_diagnosis
 from pytest_dshmem.report.evidence import evidence_texts
 from pytest_dshmem.report.figures import RunFigures, run_figures
 from pytest_dshmem.report.prices import PriceError, Prices, load_prices
-from pytest_dshmem.report.reading import RunReading, read_run
+from pytest_dshmem.report.reading import RunReading, reading_of
 from pytest_dshmem.report.seal import seal_run
 from pytest_dshmem.report.summary import summary_lines
 
@@ -117,7 +117,7 @@ def _judge_again(
     references = recorded_references(run) or _references(run, data)
     run.write_hypotheses({entry.key: entry for entry in run.hypotheses.read()})
     outcome = judge_run(run, protocol, choice, references, on_progress=_tell_progress)
-    reading = read_run(run.path, protocol=protocol.key)
+    reading = reading_of(run, protocol=protocol.key)
     _diagnose_again(reading, data)
     if is_finished:
         run.finish()

@@ -44,7 +44,7 @@ class QuestionCase:
 def benchmark_of(metafunc: pytest.Metafunc) -> str | None:
     """The benchmark that a test function is marked with; None where it is none of ours."""
     marker = metafunc.definition.get_closest_marker(MARKER)
-    if marker is None or "question_case" not in metafunc.fixturenames:
+    if marker is None or "question" not in metafunc.fixturenames:
         return None
     if len(marker.args) != 1 or not isinstance(marker.args[0], str):
         raise pytest.UsageError(f'the marker {MARKER} takes one name: @pytest.mark.{MARKER}("locomo")')
@@ -92,7 +92,7 @@ def parametrize(metafunc: pytest.Metafunc, found: Sequence[QuestionCase]) -> Non
     Both get the session's scope: pytest would give both the question's, and end the formation's with a test.
     """
     metafunc.parametrize(
-        ("formation_case", "question_case"),
+        ("formation_case", "question"),
         [pytest.param(case.formation, case, id=case.id) for case in found],
         indirect=True,
         scope="session",
@@ -118,7 +118,7 @@ def limit(items: list[pytest.Item], count: int) -> tuple[list[pytest.Item], list
 def case_of(item: pytest.Item) -> QuestionCase | None:
     """The question behind a test; None for a test that is none of ours."""
     callspec = getattr(item, "callspec", None)
-    case = callspec.params.get("question_case") if callspec is not None else None
+    case = callspec.params.get("question") if callspec is not None else None
     return case if isinstance(case, QuestionCase) else None
 
 

@@ -32,13 +32,6 @@ def formation_case(request: pytest.FixtureRequest) -> FormationCase:
     return case
 
 
-@pytest.fixture
-def question_case(request: pytest.FixtureRequest) -> QuestionCase:
-    """One question under one condition."""
-    case: QuestionCase = request.param
-    return case
-
-
 @pytest.fixture(scope="session")
 def formation(formation_case: FormationCase, dshmem: BenchmarkSession) -> Formation | None:
     """The isolated home's formation, ended well. None for a condition that forms no memory."""
@@ -54,28 +47,27 @@ def snapshot(
 
 
 @pytest.fixture
-def question(question_case: QuestionCase, dshmem: BenchmarkSession) -> Question:
+def question(request: pytest.FixtureRequest, dshmem: BenchmarkSession) -> Question:
     """The question's text and date. There is no way from here to its gold answer."""
-    return dshmem.question(question_case)
+    case: QuestionCase = request.param
+    return dshmem.question(case)
 
 
 @pytest.fixture
 def ask(
-    question_case: QuestionCase,
-    snapshot: Snapshot | None,
-    dshmem: BenchmarkSession,
-    request: pytest.FixtureRequest,
+    question: Question, snapshot: Snapshot | None, dshmem: BenchmarkSession, request: pytest.FixtureRequest
 ) -> Ask:
     """Asks the test's question in a fresh session on the snapshot; the hypothesis goes into the record.
 
     A question without an answer (error, timeout, blocked, empty, …) ends the test, and says why in one line.
     """
     del snapshot  # asking begins when it is frozen
+    case: QuestionCase = request.node.callspec.params["question"]
 
-    def ask_once(question: Question) -> Hypothesis:
-        if question.id != question_case.question_id:
-            raise ValueError(f"this test asks {question_case.question_id}, not {question.id}")
-        hypothesis = dshmem.hypothesis(question_case)
+    def ask_once(asked: Question) -> Hypothesis:
+        if asked.id != question.id:
+            raise ValueError(f"this test asks {question.id}, not {asked.id}")
+        hypothesis = dshmem.hypothesis(case)
         attach(request.node, hypothesis)
         if not hypothesis.answered:
             pytest.fail(f"{hypothesis.state}: {hypothesis.reason or 'no answer came'}", pytrace=False)

@@ -96,6 +96,7 @@ def summarise(reporter: pytest.TerminalReporter, exitstatus: int, config: pytest
 def close(config: pytest.Config) -> None:
     if SESSION in config.stash:
         config.stash[SESSION].close()
+        del config.stash[SESSION]
 
 
 def _leave_or_clean(

@@ -128,12 +128,12 @@ class RunSummary:
 
     def _report(self) -> bool:
         from pytest_dshmem.report.diagnosis_text import disputed_lines
-        from pytest_dshmem.report.reading import read_run
+        from pytest_dshmem.report.reading import reading_of
         from pytest_dshmem.report.seal import seal_run
         from pytest_dshmem.report.summary import summary_lines
 
         self._keep_facts()
-        reading = read_run(self._run.path, self._protocol_key)
+        reading = reading_of(self._run, self._protocol_key)
         prices = self._bench.prices
         figures = self._figures(reading, prices)
         show(self._reporter, summary_lines(figures))

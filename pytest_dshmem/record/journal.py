@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ class Journal(Generic[EntryType]):
     def __init__(self, path: Path, kind: type[EntryType]) -> None:
         self.path = path
         self._kind = kind
+        self._reading = threading.Lock()
+        self._known: _Known[EntryType] | None = None
 
     def append(self, entry: EntryType) -> None:
         """Writes one line. Raises RecordError where the disk refuses; the file then ends as before."""
@@ -59,8 +62,18 @@ class Journal(Generic[EntryType]):
             os.close(descriptor)
 
     def read(self) -> JournalContents[EntryType]:
-        """Everything that is there. A missing file is an empty journal."""
-        return JournalReader(self.path, self._kind).contents()
+        """Everything that is there. A missing file is an empty journal.
+
+        What this instance has read before it does not parse again, unless the file is another one by now.
+        """
+        with self._reading:
+            # Kept again at the end: where a line cannot be read, the next reading begins at the beginning.
+            known, self._known = self._known, None
+            if known is None or known.reader.is_outdated():
+                known = _Known(self.reader(), [])
+            known.entries += known.reader.new_entries()
+            self._known = known
+            return JournalContents(tuple(known.entries), known.reader.torn)
 
     def reader(self) -> "JournalReader[EntryType]":
         """A reader that remembers how far it has read."""
@@ -103,10 +116,26 @@ class JournalReader(Generic[EntryType]):
     def __init__(self, path: Path, kind: type[EntryType]) -> None:
         self._path = path
         self._kind = kind
+        self._file: tuple[int, int] | None = None
         self._offset = 0
         self._line_number = 0
         self._torn = 0
         self._unfinished = b""
+
+    @property
+    def torn(self) -> int:
+        """The lines seen so far that a crash cut short, an unfinished last one included."""
+        return self._torn + bool(self._unfinished.strip())
+
+    def is_outdated(self) -> bool:
+        """Whether what was read is not in the file any more: it was replaced, or cut."""
+        if self._file is None:
+            return False
+        try:
+            now = self._path.stat()
+        except OSError:
+            return True
+        return (now.st_dev, now.st_ino) != self._file or now.st_size < self._offset
 
     def new_entries(self) -> list[EntryType]:
         """Whole lines written since the last call. An unfinished last line is left for the next call."""
@@ -121,15 +150,11 @@ class JournalReader(Generic[EntryType]):
         parsed = [self._parse(line) for line in lines]
         return [entry for entry in parsed if entry is not None]
 
-    def contents(self) -> JournalContents[EntryType]:
-        """All entries from the beginning, with the torn lines counted, an unfinished last one included."""
-        entries = self.new_entries()
-        return JournalContents(tuple(entries), self._torn + bool(self._unfinished.strip()))
-
     def _read_chunk(self) -> bytes:
         try:
-            size = self._path.stat().st_size
-            if size == self._offset:
+            state = self._path.stat()
+            self._file = (state.st_dev, state.st_ino)
+            if state.st_size == self._offset:
                 return b""
             with self._path.open("rb") as file:
                 file.seek(self._offset)
@@ -153,6 +178,14 @@ class JournalReader(Generic[EntryType]):
                 f"{self._path.name} line {self._line_number} in {self._path.parent} is not a record of this "
                 f"version ({place}: {first['msg']}); it was changed by hand or written by another version"
             ) from None
+
+
+@dataclass(slots=True)
+class _Known(Generic[EntryType]):
+    """What a journal has read so far, and the reader that goes on from there."""
+
+    reader: JournalReader[EntryType]
+    entries: list[EntryType]
 
 
 def _is_torn(line: bytes) -> bool:

@@ -147,7 +147,11 @@ def read_run(path: Path, protocol: str | None = None) -> RunReading:
 
     Raises RecordError where there is no run, or where a record cannot be understood.
     """
-    run = RunDirectory.open(path)
+    return reading_of(RunDirectory.open(path), protocol)
+
+
+def reading_of(run: RunDirectory, protocol: str | None = None) -> RunReading:
+    """The same of a run that is open: what it has read of its journals already is not read again."""
     selection = run.selection.read()
     formations = run.formations.read()
     hypotheses = run.hypotheses.read()
@@ -168,7 +172,7 @@ def read_run(path: Path, protocol: str | None = None) -> RunReading:
     latest_hypotheses = _latest(hypotheses, lambda entry: entry.key)
     latest_references = _latest(references, lambda entry: entry.question_id)
     return RunReading(
-        path=path,
+        path=run.path,
         manifest=run.manifest,
         selected=tuple(_latest(selection, lambda entry: entry.key).values()),
         formations=_latest(formations, lambda entry: entry.key),
