@@ -1,6 +1,7 @@
 // The evaluation guard: what a session may see, run, read and spend. Without it the runtime does not start.
 import { copyAddonsOutAlone } from './addons.mjs'
 import { confineReads } from './confinement.mjs'
+import { keepHeapSmall } from './heap.mjs'
 import { limitTurns } from './limits.mjs'
 import { createPolicies, validateConfig } from './policies.mjs'
 import { serveEvaluationMethods } from './rpc.mjs'
@@ -22,6 +23,7 @@ export function apply(ctx, config) {
   }, { prepend: true })
   ctx.tools.guard(denial)
 
+  keepHeapSmall()
   copyAddonsOutAlone(ctx)
   showAllowedToolsOnly(ctx, policies)
   setRequestOptions(ctx, policies)
