@@ -23,7 +23,7 @@ HOMES_A_SNAPSHOT = 2
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What is to be done, with what, and where."""
+    """What is to be done, with what, and where. `processes` share the work, and this machine's memory."""
 
     benchmark: Benchmark
     settings: Settings
@@ -31,6 +31,7 @@ class Experiment:
     sandbox: Sandbox
     items: Sequence[WorkItem]
     concurrency: int
+    processes: int = 1
 
 
 def work_item(question_id: str, sample_id: str, condition: Condition, repeat: int) -> WorkItem:
@@ -53,7 +54,7 @@ def assemble(
         experiment.sandbox,
         settings,
         live,
-        capacity=runtimes_that_fit(concurrency),
+        capacity=runtimes_that_fit(concurrency, experiment.processes),
         homes_a_snapshot=HOMES_A_SNAPSHOT,
     )
     means = FormationMeans(experiment.run, experiment.sandbox, settings, stop, live)

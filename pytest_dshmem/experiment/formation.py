@@ -328,7 +328,7 @@ class FormationWork:
         if self._runtime is None:
             composition = formation_composition(self._settings, self._home)
             deadlines = Deadlines(start=self._settings.limits.start_seconds)
-            runtime = Runtime.start(self._home, composition, deadlines)
+            runtime = Runtime.start(self._home, composition, deadlines, self._live.add)
             self._open.enter_context(self._live.holding(runtime))
             if CONDITIONS[self._key.condition].consolidates:
                 self._consolidator = self._open.enter_context(Consolidator(self._settings.system, runtime))

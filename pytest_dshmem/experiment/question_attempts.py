@@ -11,6 +11,7 @@ from pytest_dshmem.experiment.outcome import RATE_LIMIT_PAUSE_SECONDS, RATE_LIMI
 from pytest_dshmem.experiment.pressure import Outcome, PressureGate
 from pytest_dshmem.experiment.runtime_pool import PoolClosed, RuntimePool
 from pytest_dshmem.harness.endpoint import HarnessError
+from pytest_dshmem.harness.runtime import RuntimeLost
 from pytest_dshmem.record.entries import Call, Hypothesis, QuestionKey
 
 LOSSES_BEFORE_GIVING_UP = 3
@@ -98,7 +99,8 @@ class QuestionAttempts:
                 asked = means.asker.ask(home, self._key, self._sample_id, prompt, self._number)
             went = "failed" if asked.entry.state in TRIED_AGAIN else "ok"
             return self._taken_up(asked)
-        except PoolClosed:
+        except (PoolClosed, RuntimeLost):
+            # The run is over: no home was to be had, or it was killed before the question was begun.
             return None
         except QuestionLost as lost:
             return self._lost(lost, started_at)

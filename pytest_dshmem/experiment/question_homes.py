@@ -1,7 +1,7 @@
 """Homes in which questions are asked: a snapshot put back, a runtime on it, and a watch over every file."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pytest_dshmem.experiment.freezing import (
@@ -24,7 +24,13 @@ NO_MEMORY = "no-memory"
 class QuestionHome:
     """One home with one runtime. Many questions may be asked in it at once, if the system does not write."""
 
-    def __init__(self, home: IsolatedHome, settings: Settings, snapshot: Snapshot | None) -> None:
+    def __init__(
+        self,
+        home: IsolatedHome,
+        settings: Settings,
+        snapshot: Snapshot | None,
+        on_birth: Callable[[Runtime], None],
+    ) -> None:
         self._home = home
         self._settings = settings
         self._snapshot = snapshot
@@ -36,6 +42,7 @@ class QuestionHome:
             home,
             question_composition(settings, home, snapshot is not None),
             Deadlines(start=settings.limits.start_seconds),
+            on_birth,
         )
         self._signature = signature_of(settings.system, home.paths)
 
@@ -93,10 +100,15 @@ class QuestionHome:
 
 
 def open_question_home(
-    sandbox: Sandbox, formation: str, name: str, settings: Settings, snapshot: Snapshot | None
+    sandbox: Sandbox,
+    formation: str,
+    name: str,
+    settings: Settings,
+    snapshot: Snapshot | None,
+    on_birth: Callable[[Runtime], None],
 ) -> QuestionHome:
-    """Makes a home for questions on a snapshot and starts its runtime."""
-    return QuestionHome(sandbox.home(formation, name), settings, snapshot)
+    """Makes a home for questions on a snapshot and starts its runtime, which `on_birth` gets before that."""
+    return QuestionHome(sandbox.home(formation, name), settings, snapshot, on_birth)
 
 
 def question_composition(settings: Settings, home: IsolatedHome, with_memory: bool) -> Composition:

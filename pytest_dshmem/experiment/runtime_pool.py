@@ -33,13 +33,17 @@ class LiveRuntimes:
         self._alive: set[Runtime] = set()
         self._killed = False
 
-    @contextlib.contextmanager
-    def holding(self, runtime: Runtime) -> Iterator[Runtime]:
-        """Closes the runtime at the end, and lets `kill_all` reach it until then."""
+    def add(self, runtime: Runtime) -> None:
+        """Lets `kill_all` reach a runtime, which may only be starting; one that has ended is left alone."""
         with self._lock:
             self._alive.add(runtime)
             if self._killed:
                 runtime.kill()
+
+    @contextlib.contextmanager
+    def holding(self, runtime: Runtime) -> Iterator[Runtime]:
+        """Closes the runtime at the end, and lets `kill_all` reach it until then."""
+        self.add(runtime)
         try:
             yield runtime
         finally:
@@ -182,7 +186,9 @@ class RuntimePool:
     def _start(self, formation: str, snapshot: Snapshot | None) -> Place:
         name = f"questions-{THIS_PROCESS}-{next(self._numbers)}"
         try:
-            home = open_question_home(self._sandbox, formation, name, self._settings, snapshot)
+            home = open_question_home(
+                self._sandbox, formation, name, self._settings, snapshot, self._live.add
+            )
         except BaseException:
             with self._changed:
                 self._starting[formation] -= 1
@@ -285,10 +291,13 @@ class RuntimePool:
             raise PoolClosed
 
 
-def runtimes_that_fit(concurrency: int, free_bytes: Callable[[], int] | None = None) -> int:
-    """How many runtimes this machine bears: by its free memory, at least two, at most one a unit of work."""
-    free = (free_bytes or _free_bytes)()
-    return max(2, min(concurrency + 2, free // BYTES_A_RUNTIME))
+def runtimes_that_fit(
+    concurrency: int, processes: int = 1, free_bytes: Callable[[], int] | None = None
+) -> int:
+    """How many runtimes this process may have: by its share of the machine's free memory, at least two, at
+    most one a unit of work."""
+    share = (free_bytes or _free_bytes)() // processes
+    return max(2, min(concurrency + 2, share // BYTES_A_RUNTIME))
 
 
 def _free_bytes() -> int:

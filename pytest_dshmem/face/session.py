@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SESSION = pytest.StashKey["BenchmarkSession"]()
 RUN_KEY = "dshmem_run"
 TOKEN_KEY = "dshmem_token"
+WORKERS_KEY = "workercount"
 SIGNATURES = Path("work", "sessions")
 COUNTED_PER_LINE = 100
 
@@ -60,7 +61,8 @@ class BenchmarkSession:
 
     def bench(self, name: str) -> Workbench:
         if name not in self.benches:
-            self.benches[name] = Workbench(name, self.options, self._path_of_run, self.offline_url)
+            processes = int(self._input.get(WORKERS_KEY, 1))
+            self.benches[name] = Workbench(name, self.options, self._path_of_run, self.offline_url, processes)
         return self.benches[name]
 
     def offline_url(self) -> str:

@@ -39,12 +39,18 @@ class Workbench:
     """Everything of one benchmark in this process."""
 
     def __init__(
-        self, name: str, options: Options, run_path: Callable[[str], Path], offline_url: Callable[[], str]
+        self,
+        name: str,
+        options: Options,
+        run_path: Callable[[str], Path],
+        offline_url: Callable[[], str],
+        processes: int,
     ) -> None:
         self.name = name
         self.options = options
         self._run_path = run_path
         self._offline_url = offline_url
+        self._processes = processes
         self._engine: Engine | None = None
         self.cases: list[QuestionCase] = []
 
@@ -186,6 +192,7 @@ class Workbench:
                 sandbox=Sandbox.for_run(self.run.manifest.run_id, parent=self.options.sandbox),
                 items=items,
                 concurrency=self.options.concurrency,
+                processes=self._processes,
             )
             why_stop = watcher_of(budget_of(self, self.run))
             self._engine = assemble(experiment, why_stop)

@@ -165,6 +165,7 @@ def write_launcher(home: IsolatedHome, command: Sequence[str]) -> None:
         "#!/bin/sh",
         f"unset {' '.join(sorted(dropped))}" if dropped else ":",
         f"export NODE_OPTIONS={RUNTIME_OPTIONS}",
+        f"echo $$ >{shlex.quote(str(home.process_file))}",
         f'exec {shlex.join(command)} "$@" 2>>{shlex.quote(str(home.stderr_file))}',
     ]
     _write_program(home.launcher, "\n".join(lines) + "\n")

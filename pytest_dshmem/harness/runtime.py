@@ -72,30 +72,40 @@ class Runtime:
         self._deadlines = deadlines
         self._harness = _new_harness(home, composition, deadlines)
         self._watch = TurnWatch(self.kill)
-        self._pid: int | None = None
+        self._killed = False
+        self._ended = False
         self.calls = CallLog(home.calls_file)
         self.companions = Companions()
         self._entrance = Entrance()
 
     @classmethod
     def start(
-        cls, home: IsolatedHome, composition: Composition, deadlines: Deadlines | None = None
+        cls,
+        home: IsolatedHome,
+        composition: Composition,
+        deadlines: Deadlines | None = None,
+        on_birth: Callable[["Runtime"], None] = lambda _runtime: None,
     ) -> "Runtime":
         """Starts a runtime and checks that it is the one that was asked for.
 
-        Raises HarnessError where the guard, the memory system or any other row is not active.
+        `on_birth` gets the runtime before it starts, so that others can kill it meanwhile. Raises
+        HarnessError where the guard, the memory system or any other row is not active, and RuntimeLost
+        where it was killed.
         """
         nonce = secrets.token_hex(8)
         composition.write_patch(home, nonce)
         write_launcher(home, runtime_command())
-        for left_by_an_earlier_start in (home.calls_file, home.stderr_file):
+        for left_by_an_earlier_start in (home.calls_file, home.stderr_file, home.process_file):
             left_by_an_earlier_start.unlink(missing_ok=True)
         runtime = cls(home, composition, deadlines or Deadlines())
+        on_birth(runtime)
         try:
             runtime._harness.start()
             runtime._check(nonce)
         except BaseException as error:
             runtime.close()
+            if runtime._killed:
+                raise RuntimeLost("it was killed while it started") from error
             if isinstance(error, HarnessError) or not isinstance(error, Exception):
                 raise
             raise HarnessError(f"DeepSeek Harness did not start: {runtime.explain(error)}") from error
@@ -145,6 +155,7 @@ class Runtime:
     def turn(self, session_id: str, prompt: str, seconds: float) -> Turn:
         """Runs one turn of an open session, until the session and all its children are idle.
 
+        Its seconds, and its limit, count from when it begins; the wait for the entrance is not part of it.
         A model failure is no exception but a turn with a failure in it. Raises RuntimeLost where the runtime
         died, TurnTimeout where it had to be killed for this turn, HarnessError where it refused the prompt.
         """
@@ -152,13 +163,12 @@ class Runtime:
         from deepseek_harness.errors import HarnessError as SdkError
         from deepseek_harness.errors import JsonRpcError
 
-        started = time.time()
-        clock = time.monotonic()
-        with self._watch.deadline(session_id, seconds + self._deadlines.grace):
+        limit = seconds + self._deadlines.grace
+        with self._entrance.passing() as passed, self._watch.deadline(session_id, limit):
+            started, clock = time.time(), time.monotonic()
             try:
                 # Not through the harness, which would start a second runtime in place of a dead one.
-                with self._entrance.passing() as passed:
-                    result = Session(self._harness, session_id).run(prompt, on_notification=passed)
+                result = Session(self._harness, session_id).run(prompt, on_notification=passed)
                 self._wait_for_children(session_id)
             except JsonRpcError as error:
                 raise HarnessError(f"the harness refused the prompt: {self._first_line(error)}") from error
@@ -194,13 +204,16 @@ class Runtime:
         """Ends the runtime in good order, or kills it; afterwards no process is left."""
         self._watch.close()
         self._harness.close()
+        self._ended = True
 
     def kill(self) -> None:
         """Kills the process and its companions at once; every session in it gets RuntimeLost."""
+        self._killed = True
         self.companions.kill_all()
-        if self._pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
+        # Once it has ended, its number may be another process's.
+        if not self._ended:
+            with contextlib.suppress(OSError, ValueError):
+                os.kill(int(self._home.process_file.read_text("ascii")), signal.SIGKILL)
 
     def explain(self, error: BaseException) -> str:
         """What went wrong in one line: what did not start, the last error that was told, or `error`."""
@@ -219,7 +232,6 @@ class Runtime:
 
     def _check(self, nonce: str) -> None:
         status = self.request("dshmem/status", {})
-        self._pid = int(status["pid"])
         if status["nonce"] != nonce:
             raise HarnessError("the runtime that answered is not the one that was started")
         missing = set(self._composition.required_rows) - set(status["active"])

@@ -47,6 +47,11 @@ class IsolatedHome:
         return self.runtime_folder / "launch.sh"
 
     @property
+    def process_file(self) -> Path:
+        """Where the runtime's launcher leaves the number of its process, which becomes the runtime's."""
+        return self.runtime_folder / "process"
+
+    @property
     def patch(self) -> Path:
         return self.runtime_folder / "evaluation.patch.yml"
 

@@ -54,9 +54,7 @@ class House:
         self.may_open = threading.Event()
         self.may_open.set()
 
-    def open(
-        self, _sandbox: object, formation: str, _name: str, _settings: object, _snapshot: object
-    ) -> FakeHome:
+    def open(self, _sandbox: object, formation: str, *_others: object) -> FakeHome:
         wait_for(self.may_open)
         if self.refusal is not None:
             raise self.refusal
@@ -339,10 +337,14 @@ class TestCapacity:
             assert [home.runtime.alive for home in house.opened] == [False, True]
 
     def test_what_the_machine_bears_goes_by_its_memory_and_the_work(self) -> None:
-        assert runtimes_that_fit(16, lambda: 100_000_000) == 2
-        assert runtimes_that_fit(16, lambda: 4_000_000_000) == 10
-        assert runtimes_that_fit(4, lambda: 64_000_000_000) == 6
+        assert runtimes_that_fit(16, free_bytes=lambda: 100_000_000) == 2
+        assert runtimes_that_fit(16, free_bytes=lambda: 4_000_000_000) == 10
+        assert runtimes_that_fit(4, free_bytes=lambda: 64_000_000_000) == 6
         assert runtimes_that_fit(4) >= 2
+
+    def test_processes_that_share_the_work_share_its_memory(self) -> None:
+        assert runtimes_that_fit(16, 2, free_bytes=lambda: 4_000_000_000) == 5
+        assert runtimes_that_fit(16, 8, free_bytes=lambda: 4_000_000_000) == 2
 
 
 class TestTheEnd:
@@ -411,6 +413,13 @@ class TestLiveRuntimes:
             with live.holding(cast(Any, other)):
                 assert (one.killed, other.killed) == (True, True)
         assert (one.alive, other.alive) == (False, False)
+
+    def test_one_that_is_starting_can_be_killed_too(self, house: House) -> None:
+        live, starting, too_late = LiveRuntimes(), FakeRuntime(house), FakeRuntime(house)
+        live.add(cast(Any, starting))
+        live.kill_all()
+        live.add(cast(Any, too_late))
+        assert (starting.killed, too_late.killed) == (True, True)
 
     def test_one_that_has_ended_is_left_alone(self, house: House) -> None:
         live, one = LiveRuntimes(), FakeRuntime(house)

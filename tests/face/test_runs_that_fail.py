@@ -126,6 +126,34 @@ def test_an_interrupted_run_is_left_in_order_and_can_be_continued(
     assert project.left_behind() == []
 
 
+def test_an_interrupt_does_not_wait_for_a_runtime_that_never_gets_ready(project: SuiteProject) -> None:
+    bundled = Path(__file__).resolve().parents[2] / "fixtures" / "memory"
+    profile = (bundled / "reference.toml").read_text("utf-8").replace("reference/plugin.mjs", "slow.mjs")
+    (project.folder / "slow.toml").write_text(profile, "utf-8")
+    (project.folder / "slow.mjs").write_text(
+        "await new Promise((done) => setTimeout(done, 600000))\n", "utf-8"
+    )
+    run = project.temporary / "run"
+
+    process = project.start(
+        "suites/locomo", OFFLINE, "--dshmem-memory=slow.toml", f"--dshmem-run={run}", "--dshmem-limit=2"
+    )
+    end = time.monotonic() + RUN_SECONDS
+    while not still_running(project.temporary):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(1.0)
+    began = time.monotonic()
+    os.kill(process.pid, signal.SIGINT)
+    text, _ = process.communicate(timeout=RUN_SECONDS)
+
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, text
+    assert time.monotonic() - began < RUN_SECONDS / 2, "a start may take 180 s"
+    assert still_running(project.temporary) == []
+    assert "Traceback" not in text
+    assert not (run / "formation.jsonl").exists(), "it did not fail, it was not tried to the end"
+
+
 def answered(run: Path) -> list[str]:
     found = entries(run, "qa.jsonl") if (run / "qa.jsonl").exists() else []
     return [entry["key"]["question_id"] for entry in found if entry["state"] == "answered"]

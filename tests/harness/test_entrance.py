@@ -1,14 +1,20 @@
 """Sessions of one runtime begin one after the other, and none keeps the others out for good."""
 
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from deepseek_harness.models import Notification
+from guarded_runtime import guarded_runtime, one_after_the_other
 
+from pytest_dshmem.harness.composition import Policy
 from pytest_dshmem.harness.runtime import REQUEST_EVENT, Entrance
 
 PATIENCE_SECONDS = 10.0
+HELD_SECONDS = 1.5
 
 
 def event(kind: str) -> Notification:
@@ -76,3 +82,23 @@ def test_a_turn_that_ends_before_it_has_reached_the_model_gives_way() -> None:
 
     with entrance.passing():
         pass
+
+
+@pytest.mark.runtime
+def test_the_wait_at_the_entrance_is_no_part_of_a_turns_time(tmp_path: Path) -> None:
+    with (
+        guarded_runtime(tmp_path, lambda _home: {"qa": Policy()}) as guarded,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        guarded.turn("qa", one_after_the_other())  # the first turn of a runtime takes longer
+        runtime = guarded.runtime
+        with runtime.session("late", "qa"):
+            with runtime._entrance.passing():
+                waiting = threads.submit(runtime.turn, "late", "Go on.", HELD_SECONDS / 2)
+                time.sleep(HELD_SECONDS)
+                released_at = time.time()
+            turn = waiting.result(PATIENCE_SECONDS)
+
+    assert turn.finish_reason == "completed", "its limit counts from its beginning, too"
+    assert turn.started_at >= released_at
+    assert turn.seconds < HELD_SECONDS

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,15 @@ from guarded_runtime import API_KEY, MODEL, runtimes_under
 from pytest_dshmem.harness import composition as composition_module
 from pytest_dshmem.harness.composition import Composition, Policy
 from pytest_dshmem.harness.endpoint import Endpoint, HarnessError
-from pytest_dshmem.harness.runtime import Deadlines, Runtime
+from pytest_dshmem.harness.runtime import Deadlines, Runtime, RuntimeLost
 from pytest_dshmem.harness.sandbox import IsolatedHome, Sandbox
 
 pytestmark = pytest.mark.runtime
 
+NEVER_READY = """
+export const name = 'slow'
+export async function apply() { await new Promise((done) => setTimeout(done, 600000)) }
+"""
 WORKS = "export const name = 'good'\nexport function apply() {}\n"
 
 
@@ -117,12 +123,30 @@ def test_a_guard_with_a_policy_that_makes_no_sense_does_not_start(home: Isolated
 
 
 def test_a_start_that_takes_too_long_is_given_up(home: IsolatedHome, tmp_path: Path) -> None:
-    slow = """
-        export const name = 'slow'
-        export async function apply() { await new Promise((done) => setTimeout(done, 60000)) }
-    """
-    sentence = refusal(home, with_plugin(tmp_path, slow), seconds=2.0)
+    sentence = refusal(home, with_plugin(tmp_path, NEVER_READY), seconds=2.0)
     assert sentence.startswith("DeepSeek Harness did not start: ")
+
+
+def test_one_that_is_still_starting_can_be_killed(home: IsolatedHome, tmp_path: Path) -> None:
+    born: list[Runtime] = []
+
+    def kill() -> None:
+        end = time.monotonic() + 30.0
+        while not runtimes_under(home.paths.dsh_home):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        born[0].kill()
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    began = time.monotonic()
+    with pytest.raises(RuntimeLost):
+        Runtime.start(home, with_plugin(tmp_path, NEVER_READY), Deadlines(start=120.0), born.append)
+    killer.join(30.0)
+
+    assert time.monotonic() - began < 60.0, "it was not waited for"
+    assert runtimes_under(home.paths.dsh_home) == []
+    born[0].kill()  # does nothing any more: the number may be another process's by now
 
 
 def test_what_an_earlier_start_complained_of_is_forgotten(home: IsolatedHome, tmp_path: Path) -> None:
