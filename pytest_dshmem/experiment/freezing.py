@@ -1,5 +1,6 @@
 """Freezing: the memory as it stands after formation, copied, listed and hashed; and put back for asking."""
 
+import contextlib
 import hashlib
 import shutil
 import time
@@ -7,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock
 from pydantic import ValidationError
 
 from pytest_dshmem.harness.memory_system import MemorySystem
@@ -17,7 +19,9 @@ from pytest_dshmem.record.run_directory import write_atomically
 
 MANIFEST = "manifest.json"
 FILES = "files"
+WORKSPACE_LOCK = "workspace.lock"
 SETTLE_POLL_SECONDS = 0.05
+LOCK_POLL_SECONDS = 0.02
 
 Signature = frozenset[tuple[str, str, int, int, int]]
 """What a look at the state shows without reading it: root, path, size, time of change, inode."""
@@ -80,14 +84,20 @@ def restore(snapshot: Snapshot, system: MemorySystem, paths: HomePaths) -> None:
     """Puts a snapshot into a home: its state roots then hold these files and nothing else.
 
     A state that is the snapshot already is not touched: homes of one formation share a workspace, and others
-    may be reading there. Raises RecordError where the home is at another place, where the snapshot has been
-    changed, or where the disk refuses.
+    may be reading there; of those that are made at the same time, in whichever processes, one puts it back.
+    Raises RecordError where the home is at another place, where the snapshot has been changed, or where the
+    disk refuses.
     """
     if snapshot.manifest.place != place_of(paths):
         raise RecordError(
             f"the snapshot {snapshot.folder.name} was formed under another sandbox path, by which memory "
             "systems may know their workspace; use the same --dshmem-sandbox and temporary folder as then"
         )
+    with _alone_in(paths.workspace):
+        _put_back(snapshot, system, paths)
+
+
+def _put_back(snapshot: Snapshot, system: MemorySystem, paths: HomePaths) -> None:
     if digest_of(memory_files(system, paths)) == snapshot.digest:
         return
     try:
@@ -157,6 +167,20 @@ def wait_until_settled(
 def place_of(paths: HomePaths) -> str:
     """A name for the workspace's path that does not tell it."""
     return hashlib.sha256(str(paths.workspace).encode()).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _alone_in(workspace: Path) -> Iterator[None]:
+    """Keeps everybody else out of a workspace who wants to put a snapshot back there."""
+    lock = FileLock(workspace.with_name(WORKSPACE_LOCK), poll_interval=LOCK_POLL_SECONDS)
+    try:
+        lock.acquire()
+    except OSError as error:
+        raise RecordError(f"cannot lock the workspace {workspace}: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _state_files(system: MemorySystem, paths: HomePaths) -> Iterator[tuple[str, Path]]:

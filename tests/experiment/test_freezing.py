@@ -1,6 +1,7 @@
 """Freezing: a memory is copied whole, hashed, and put back byte for byte, or refused with a sentence."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,22 @@ def test_a_state_that_is_the_snapshot_already_is_not_touched(
     restore(snapshot, system, paths)
 
     assert signature_of(system, paths) == before
+
+
+def test_homes_that_share_a_workspace_and_are_made_at_once_all_get_the_snapshot(
+    system: MemorySystem, paths: HomePaths, tmp_path: Path
+) -> None:
+    for number in range(100):
+        write(paths.workspace / f".notes/{number}", "a note" * number)
+    snapshot = freeze(system, paths, tmp_path / "snapshot")
+    homes = [home_in(tmp_path / f"home-{number}", paths.workspace) for number in range(6)]
+    for _ in range(5):
+        write(paths.workspace / ".notes/db", "left behind by somebody who wrote")
+
+        with ThreadPoolExecutor(len(homes)) as threads:
+            list(threads.map(lambda home: restore(snapshot, system, home), homes))
+
+        assert {digest_of(memory_files(system, home)) for home in homes} == {snapshot.digest}
 
 
 def test_a_snapshot_is_not_put_back_at_another_place(
