@@ -9,6 +9,7 @@ one. The sample corpus is small, so that a moment in any phase is as likely as i
 """
 
 import itertools
+import json
 import os
 import random
 import signal
@@ -26,6 +27,8 @@ from figures import Figure, parser_for, show
 from probe import descendants
 from suite_runs import PROJECT, command, environment, scratch
 
+from pytest_dshmem.experiment.asking import session_name
+from pytest_dshmem.experiment.ingestion import session_id_of
 from pytest_dshmem.offline.process import StandIn
 from pytest_dshmem.record.run_directory import RunDirectory
 
@@ -38,6 +41,9 @@ RESUMES = 4
 ORPHAN_SECONDS = 20.0
 WORKER_MARK = b"exec(eval(sys.stdin.readline()))"
 CONSOLIDATED = ("committed", "no-change")
+SESSION_HEADER = "x-deepseek-harness-session-id"
+WORKERS = ("worker", "direct")
+ELSEWHERE = ""
 RUNTIME_MARK = b"--profile\0sdk"
 
 
@@ -101,13 +107,13 @@ def draw(count: int, seconds: float, chance: random.Random) -> Iterator[Kill]:
 
 def suffer(kill: Kill, run: Path, expected: str) -> Damage:
     """Starts a run, kills, resumes until it is done, and looks at what is left."""
-    with StandIn.start(latency=LATENCY) as model:
+    served = run.with_suffix(".served")
+    with StandIn.start(latency=LATENCY, capture=served) as model:
         orphans = strike(kill, run, model.url)
         for _ in range(RESUMES):
             if resume(run, model.url, kill.workers) == 0:
                 break
-        served = model.served()["messages"]["requests"]
-    return damage(run, expected, served, orphans)
+    return damage(run, expected, requests_by_session(served), orphans)
 
 
 def strike(kill: Kill, run: Path, url: str) -> int:
@@ -149,7 +155,13 @@ def left_over(processes: Sequence[int]) -> int:
     return len(left)
 
 
-def damage(run: Path, expected: str, served: int, orphans: int) -> Damage:
+def requests_by_session(served: Path) -> Counter[str]:
+    """How many requests reached the endpoint, by the session that they came from."""
+    with served.open(encoding="utf-8") as lines:
+        return Counter(json.loads(line)["headers"].get(SESSION_HEADER, "") for line in lines)
+
+
+def damage(run: Path, expected: str, served: Counter[str], orphans: int) -> Damage:
     """What the records of a resumed run lack, or have too much of."""
     records = RunDirectory.open(run)
     ingestions, consolidations = records.ingestions.read().entries, records.consolidations.read().entries
@@ -163,14 +175,36 @@ def damage(run: Path, expected: str, served: int, orphans: int) -> Damage:
     )
     written = (run / "hypotheses.jsonl").read_text(encoding="utf-8").splitlines()
     wanted = expected.splitlines()
-    recorded = sum(len(entry.calls) for entry in (*ingestions, *consolidations, *hypotheses))
     return Damage(
         lost=sum(1 for chosen in records.selected() if not done[chosen.key]),
         doubled=sum(count - 1 for count in done.values()),
         different=sum(one != other for one, other in itertools.zip_longest(written, wanted)),
-        unrecorded=max(0, served - recorded),
+        unrecorded=unrecorded(served, records),
         orphans=orphans,
     )
+
+
+def unrecorded(served: Counter[str], records: RunDirectory) -> int:
+    """Requests that no record names, session by session: a call recorded twice makes up for none elsewhere.
+
+    The sessions of workers have names of their own; they are held against the calls of all workers.
+    """
+    recorded: Counter[str] = Counter()
+    for ingestion in records.ingestions.read():
+        by_agent = sum(call.purpose not in WORKERS for call in ingestion.calls)
+        recorded[session_id_of(ingestion.key, ingestion.session)] += by_agent
+        recorded[ELSEWHERE] += len(ingestion.calls) - by_agent
+    for consolidation in records.consolidations.read():
+        recorded[ELSEWHERE] += len(consolidation.calls)
+    for hypothesis in records.hypotheses.read():
+        recorded[session_name(hypothesis.key)] += len(hypothesis.calls)
+    asked: Counter[str] = Counter()
+    for session_id, count in served.items():
+        # The sessions of a question are numbered by its attempts.
+        question = session_id[: session_id.rfind("-") + 1]
+        name = next((name for name in (session_id, question) if name in recorded), ELSEWHERE)
+        asked[name] += count
+    return (asked - recorded).total()
 
 
 def run_to_the_end(run: Path) -> float:
