@@ -126,11 +126,11 @@ def test_a_state_that_is_the_snapshot_already_is_not_touched(
 def test_homes_that_share_a_workspace_and_are_made_at_once_all_get_the_snapshot(
     system: MemorySystem, paths: HomePaths, tmp_path: Path
 ) -> None:
-    for number in range(100):
+    for number in range(60):
         write(paths.workspace / f".notes/{number}", "a note" * number)
     snapshot = freeze(system, paths, tmp_path / "snapshot")
     homes = [home_in(tmp_path / f"home-{number}", paths.workspace) for number in range(6)]
-    for _ in range(5):
+    for _ in range(3):
         write(paths.workspace / ".notes/db", "left behind by somebody who wrote")
 
         with ThreadPoolExecutor(len(homes)) as threads:
