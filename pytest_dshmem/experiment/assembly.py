@@ -10,15 +10,18 @@ from pytest_dshmem.experiment.asking import Asker
 from pytest_dshmem.experiment.condition import Condition
 from pytest_dshmem.experiment.engine import Engine, WorkItem
 from pytest_dshmem.experiment.formation import FormationMeans, Former
-from pytest_dshmem.experiment.runtime_pool import LiveRuntimes, RuntimePool, runtimes_that_fit
+from pytest_dshmem.experiment.runtime_pool import (
+    LiveRuntimes,
+    RuntimePool,
+    runtimes_that_fit,
+    runtimes_that_pay,
+)
 from pytest_dshmem.experiment.salvage import QuestionSalvage
 from pytest_dshmem.experiment.settings import Settings
 from pytest_dshmem.experiment.tokenizer import find_tokenizer
 from pytest_dshmem.harness.sandbox import Sandbox
 from pytest_dshmem.record.entries import Call, FormationKey, QuestionKey
 from pytest_dshmem.record.run_directory import RunDirectory
-
-HOMES_A_SNAPSHOT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def assemble(
         settings,
         live,
         capacity=runtimes_that_fit(concurrency, experiment.processes),
-        homes_a_snapshot=HOMES_A_SNAPSHOT,
+        homes_a_snapshot=runtimes_that_pay(experiment.processes),
     )
     means = FormationMeans(experiment.run, experiment.sandbox, settings, stop, live)
     former = Former(means, experiment.benchmark.history)

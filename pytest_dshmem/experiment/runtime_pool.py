@@ -300,6 +300,19 @@ def runtimes_that_fit(
     return max(2, min(concurrency + 2, share // BYTES_A_RUNTIME))
 
 
+def runtimes_that_pay(processes: int = 1, processors: int | None = None) -> int:
+    """How many runtimes of this process may share the questions on one snapshot: one a processor of its
+    share, at least two. A runtime uses one processor, which is what bounds the turns that it can take."""
+    return max(2, (processors or _processors()) // processes)
+
+
+def _processors() -> int:
+    """The processors that this process may use, of which there may be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def _free_bytes() -> int:
     """Memory that can be had without swapping; half of all there is where the system does not say."""
     try:

@@ -11,7 +11,13 @@ import pytest
 from fake_work import PATIENCE_SECONDS, wait_for
 
 from pytest_dshmem.experiment import runtime_pool
-from pytest_dshmem.experiment.runtime_pool import LiveRuntimes, PoolClosed, RuntimePool, runtimes_that_fit
+from pytest_dshmem.experiment.runtime_pool import (
+    LiveRuntimes,
+    PoolClosed,
+    RuntimePool,
+    runtimes_that_fit,
+    runtimes_that_pay,
+)
 from pytest_dshmem.harness.endpoint import HarnessError
 
 
@@ -345,6 +351,12 @@ class TestCapacity:
     def test_processes_that_share_the_work_share_its_memory(self) -> None:
         assert runtimes_that_fit(16, 2, free_bytes=lambda: 4_000_000_000) == 5
         assert runtimes_that_fit(16, 8, free_bytes=lambda: 4_000_000_000) == 2
+
+    def test_questions_on_one_snapshot_are_shared_out_over_the_processors(self) -> None:
+        assert runtimes_that_pay(processors=1) == 2
+        assert runtimes_that_pay(processors=16) == 16
+        assert runtimes_that_pay(4, processors=16) == 4
+        assert runtimes_that_pay() >= 2
 
 
 class TestTheEnd:
