@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -135,6 +136,13 @@ class FakeAsker:
             return self._answering(key, attempt)
 
 
+@dataclass(frozen=True)
+class FakeHome:
+    """A home in which nothing is there to be asked."""
+
+    usable: bool = True
+
+
 class FakePool:
     """Room without end. `homes` counts the questions by the snapshot that they were asked on."""
 
@@ -150,7 +158,7 @@ class FakePool:
     @contextlib.contextmanager
     def for_question(self, _group: str, snapshot: object) -> Iterator[object]:
         self.homes[str(snapshot)] += 1
-        yield object()
+        yield FakeHome()
 
     def release(self, group: str) -> None:
         self.released.append(group)

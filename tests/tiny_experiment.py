@@ -28,6 +28,7 @@ from pytest_dshmem.experiment.assembly import Experiment, assemble, work_item
 from pytest_dshmem.experiment.condition import CONDITIONS
 from pytest_dshmem.experiment.engine import Engine, WorkItem
 from pytest_dshmem.experiment.formation import FormationMeans, Former
+from pytest_dshmem.experiment.pressure import PressureGate
 from pytest_dshmem.experiment.runtime_pool import LiveRuntimes
 from pytest_dshmem.experiment.settings import Limits, Settings
 from pytest_dshmem.harness.composition import ModelRetries
@@ -171,9 +172,14 @@ class TinyExperiment:
         changed = replace(self.settings.limits, **limits)
         return replace(self, settings=replace(self.settings, limits=changed))
 
-    def former(self, stop: threading.Event | None = None) -> Former:
+    def former(self, stop: threading.Event | None = None, gate: PressureGate | None = None) -> Former:
         means = FormationMeans(
-            self.run, self.sandbox, self.settings, stop or threading.Event(), LiveRuntimes()
+            self.run,
+            self.sandbox,
+            self.settings,
+            stop or threading.Event(),
+            LiveRuntimes(),
+            gate or PressureGate(1),
         )
         return Former(means, self.benchmark.history)
 

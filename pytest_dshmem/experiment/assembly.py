@@ -10,6 +10,7 @@ from pytest_dshmem.experiment.asking import Asker
 from pytest_dshmem.experiment.condition import Condition
 from pytest_dshmem.experiment.engine import Engine, WorkItem
 from pytest_dshmem.experiment.formation import FormationMeans, Former
+from pytest_dshmem.experiment.pressure import PressureGate
 from pytest_dshmem.experiment.runtime_pool import (
     LiveRuntimes,
     RuntimePool,
@@ -52,7 +53,7 @@ def assemble(
 ) -> Engine:
     """An engine that is ready to start. Formation is handed histories, asking questions; nobody gets both."""
     settings, concurrency = experiment.settings, experiment.concurrency
-    stop, live = threading.Event(), LiveRuntimes()
+    stop, live, gate = threading.Event(), LiveRuntimes(), PressureGate(concurrency)
     pool = RuntimePool(
         experiment.sandbox,
         settings,
@@ -60,7 +61,7 @@ def assemble(
         capacity=runtimes_that_fit(concurrency, experiment.processes),
         homes_a_snapshot=runtimes_that_pay(experiment.processes),
     )
-    means = FormationMeans(experiment.run, experiment.sandbox, settings, stop, live)
+    means = FormationMeans(experiment.run, experiment.sandbox, settings, stop, live, gate)
     former = Former(means, experiment.benchmark.history)
     asker = Asker(
         settings,
@@ -79,6 +80,7 @@ def assemble(
         concurrency=concurrency,
         attempts=settings.limits.attempts,
         stop=stop,
+        gate=gate,
         on_calls=on_calls,
         left_behind=QuestionSalvage(experiment.run, experiment.sandbox).take,
     )

@@ -29,6 +29,7 @@ from pytest_dshmem.experiment.outcome import (
     RATE_LIMITS_BEFORE_GIVING_UP,
     Outcome,
 )
+from pytest_dshmem.experiment.pressure import PressureGate
 from pytest_dshmem.experiment.runtime_pool import LiveRuntimes
 from pytest_dshmem.experiment.salvage import INTERRUPTED, span_of, unrecorded
 from pytest_dshmem.experiment.settings import Settings
@@ -51,6 +52,8 @@ from pytest_dshmem.record.run_directory import RunDirectory, opaque_name
 
 Phase = Literal["ingest", "consolidate"]
 NOTHING_SAID = Outcome("error")
+DONE = ("ingested", "committed", "no-change", "truncated")
+"""The states in which a step has come to its end, and the next one follows."""
 
 
 class FormationStopped(Exception):
@@ -79,13 +82,14 @@ OnCalls = Callable[[Sequence[Call]], None]
 
 @dataclass(frozen=True, slots=True)
 class FormationMeans:
-    """What a run has for forming: where records and homes are, and how it is told to stop."""
+    """What a run has for forming: where records and homes are, and how it is told to stop or to slow down."""
 
     run: RunDirectory
     sandbox: Sandbox
     settings: Settings
     stop: threading.Event
     live: LiveRuntimes
+    gate: PressureGate
 
 
 class Former:
@@ -142,6 +146,7 @@ class FormationWork:
         self._settings = means.settings
         self._live = means.live
         self._stop = means.stop
+        self._gate = means.gate
         self._on_calls = on_calls
         self._key = key
         self._checkpoints = Checkpoints(means.run.checkpoint_folder(key))
@@ -210,7 +215,7 @@ class FormationWork:
                 entry, outcome = self._attempt(step, history, attempt)
             except RuntimeLost as lost:
                 entry, outcome = self._lost(step, attempt, str(lost)), NOTHING_SAID
-            if entry.state in ("ingested", "committed", "no-change", "truncated"):
+            if entry.state in DONE:
                 self._conclude(number, entry)
                 return
             self._record(entry)
@@ -231,9 +236,16 @@ class FormationWork:
         self, step: Step, history: History, attempt: int
     ) -> tuple[Ingestion | Consolidation, Outcome]:
         runtime = self._running()
-        if step.phase == "ingest":
-            return ingest(runtime, self._settings, self._key, history, step.session, attempt)
-        return self._consolidate(step.session, attempt), NOTHING_SAID
+        entry: Ingestion | Consolidation
+        with self._gate.passing() as passage:
+            if self._stop.is_set():
+                raise FormationStopped
+            if step.phase == "ingest":
+                entry, outcome = ingest(runtime, self._settings, self._key, history, step.session, attempt)
+            else:
+                entry, outcome = self._consolidate(step.session, attempt), NOTHING_SAID
+            passage.outcome = "ok" if entry.state in DONE else "failed"
+        return entry, outcome
 
     def _consolidate(self, session: Session, attempt: int) -> Consolidation:
         started_at = time.time()

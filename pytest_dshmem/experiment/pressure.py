@@ -1,11 +1,20 @@
 """Back-pressure: fewer calls in flight when a provider says it is too much, more again when it goes well."""
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 Outcome = Literal["ok", "rate-limited", "failed"]
+
+
+@dataclass(slots=True)
+class Passage:
+    """A place in the gate that somebody holds. It has failed unless its holder says otherwise."""
+
+    outcome: Outcome = "failed"
 
 
 class PressureGate:
@@ -73,6 +82,16 @@ class PressureGate:
             elif outcome == "ok":
                 self._speed_up()
             self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def passing(self) -> Iterator[Passage]:
+        """Holds a place, waited for as long as it takes."""
+        self.acquire()
+        passage = Passage()
+        try:
+            yield passage
+        finally:
+            self.release(passage.outcome)
 
     def slow_down(self) -> None:
         """Lower the limit for a rate limit that was met outside of this gate."""

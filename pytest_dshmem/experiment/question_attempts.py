@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pytest_dshmem.experiment.asking import Asked, Asker, QuestionLost
 from pytest_dshmem.experiment.freezing import Snapshot
 from pytest_dshmem.experiment.outcome import RATE_LIMIT_PAUSE_SECONDS, RATE_LIMITS_BEFORE_GIVING_UP
-from pytest_dshmem.experiment.pressure import Outcome, PressureGate
+from pytest_dshmem.experiment.pressure import PressureGate
 from pytest_dshmem.experiment.runtime_pool import PoolClosed, RuntimePool
 from pytest_dshmem.harness.endpoint import HarnessError
 from pytest_dshmem.harness.runtime import RuntimeLost
@@ -90,14 +90,17 @@ class QuestionAttempts:
         """One attempt; None where it does not count because the question was not to blame."""
         means, started_at = self._means, time.time()
         self._number += 1
-        went: Outcome = "failed"
-        means.gate.acquire()
         try:
-            self._require_running()
-            with means.pool.for_question(self._group, self._snapshot) as home:
+            # Room first and then the gate, as formations do: whoever has passed it waits for nothing more.
+            with (
+                means.pool.for_question(self._group, self._snapshot) as home,
+                means.gate.passing() as passage,
+            ):
                 self._require_running()
+                if not home.usable:
+                    return None
                 asked = means.asker.ask(home, self._key, self._sample_id, prompt, self._number)
-            went = "failed" if asked.entry.state in TRIED_AGAIN else "ok"
+                passage.outcome = "failed" if asked.entry.state in TRIED_AGAIN else "ok"
             return self._taken_up(asked)
         except (PoolClosed, RuntimeLost):
             # The run is over: no home was to be had, or it was killed before the question was begun.
@@ -107,8 +110,6 @@ class QuestionAttempts:
         except HarnessError as error:
             self._counted += 1
             return self._failed(str(error), started_at)
-        finally:
-            means.gate.release(went)
 
     def _require_running(self) -> None:
         """A question that has waited for its turn is not begun when the run has ended by then."""

@@ -3,8 +3,10 @@
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from tiny_experiment import (
 )
 
 from pytest_dshmem.experiment.formation import FormationFailed, FormationStopped
+from pytest_dshmem.experiment.pressure import PressureGate
 from pytest_dshmem.experiment.salvage import INTERRUPTED
 from pytest_dshmem.harness.checkpoint import Checkpoints
 from pytest_dshmem.record.entries import Call, Formation
@@ -49,6 +52,37 @@ def model() -> Iterator[ScriptedModel]:
 @pytest.fixture
 def experiment(tmp_path: Path, model: ScriptedModel) -> TinyExperiment:
     return TinyExperiment.at(tmp_path, model.url)
+
+
+class Crowd:
+    """A model that notes how many of its answers were under way at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self.most = 0
+
+    def __call__(self, request: Request) -> Reply:
+        with self._lock:
+            self._under_way += 1
+            self.most = max(self.most, self._under_way)
+        time.sleep(0.05)
+        try:
+            return studious(request)
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+
+def test_formations_keep_to_what_the_endpoint_bears(experiment: TinyExperiment, model: ScriptedModel) -> None:
+    model.handler = crowd = Crowd()
+    former = experiment.former(gate=PressureGate(1))
+
+    with ThreadPoolExecutor(2) as threads:
+        formations = list(threads.map(former.form, [PLAIN, KEY]))
+
+    assert [formation.state for formation in formations] == ["frozen", "frozen"]
+    assert crowd.most == 1
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
-from fake_work import FakeAsker, FakePool, Journal, asked, call, item
+from fake_work import FakeAsker, FakeHome, FakePool, Journal, asked, call, item
 
 from pytest_dshmem.experiment import question_attempts
 from pytest_dshmem.experiment.asking import Asked, QuestionLost
@@ -184,7 +184,7 @@ def test_a_question_that_waited_for_its_home_until_the_run_ended_is_not_asked() 
         @contextlib.contextmanager
         def for_question(self, _group: str, _snapshot: object) -> Iterator[object]:
             attempt.stop.set()
-            yield object()
+            yield FakeHome()
 
     attempt.pool = SlowHomes()
     assert attempt.carry_out() is None
@@ -228,12 +228,28 @@ def test_what_a_lost_attempt_had_cost_is_recorded_when_the_run_ends_before_the_n
         def for_question(self, _group: str, _snapshot: object) -> Iterator[object]:
             if attempt.journal.begun:
                 attempt.stop.set()
-            yield object()
+            yield FakeHome()
 
     attempt.pool = EndsAtTheSecond()
     assert attempt.carry_out() is None
     assert attempt.states == ["error"]
     assert [made.purpose for made in attempt.recorded[0].calls] == ["paid"]
+
+
+def test_a_question_whose_home_is_lost_while_it_waits_for_its_turn_gets_another() -> None:
+    attempt = Attempt(ends_as("answered"))
+
+    class FirstIsLost(FakePool):
+        @contextlib.contextmanager
+        def for_question(self, _group: str, _snapshot: object) -> Iterator[object]:
+            self.homes["opened"] += 1
+            yield FakeHome(usable=self.homes["opened"] > 1)
+
+    attempt.pool = FirstIsLost()
+    entry = attempt.carry_out()
+    assert entry is not None
+    assert attempt.states == ["answered"]
+    assert attempt.pool.homes["opened"] == 2
 
 
 def test_only_what_went_well_lets_the_gate_grow() -> None:

@@ -16,6 +16,7 @@ from pytest_dshmem.experiment.condition import CONDITIONS, Condition
 from pytest_dshmem.experiment.formation import FormationMeans, FormationStopped, Former
 from pytest_dshmem.experiment.freezing import open_snapshot
 from pytest_dshmem.experiment.ingestion import past_session, session_id_of, why_not_replay
+from pytest_dshmem.experiment.pressure import PressureGate
 from pytest_dshmem.experiment.runtime_pool import LiveRuntimes
 from pytest_dshmem.experiment.settings import Settings
 from pytest_dshmem.harness.endpoint import Endpoint
@@ -103,7 +104,9 @@ class Laboratory:
     def former(self, system: MemorySystem, stop: threading.Event | None = None) -> Former:
         endpoint = Endpoint(api_key=API_KEY, base_url=self.model.url)
         settings = Settings(endpoint=endpoint, model=MODEL, system=system, ingestion="replay")
-        means = FormationMeans(self.run, self._sandbox, settings, stop or threading.Event(), LiveRuntimes())
+        means = FormationMeans(
+            self.run, self._sandbox, settings, stop or threading.Event(), LiveRuntimes(), PressureGate(1)
+        )
         return Former(means, lambda _sample: HISTORY)
 
     def memory(self, key: FormationKey) -> str:

@@ -6,5 +6,7 @@ import { setFlagsFromString } from 'node:v8'
 const GARBAGE_PERCENT = 60
 
 export function keepHeapSmall() {
+  // The launcher's options are for this process: what a plugin starts may be a Node that does not know them.
+  delete process.env.NODE_OPTIONS
   setFlagsFromString(`--heap-growing-percent=${GARBAGE_PERCENT}`)
 }
