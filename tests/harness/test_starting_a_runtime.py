@@ -132,7 +132,7 @@ def test_one_that_is_still_starting_can_be_killed(home: IsolatedHome, tmp_path: 
 
     def kill() -> None:
         end = time.monotonic() + 30.0
-        while not runtimes_under(home.paths.dsh_home):
+        while not (home.process_file.exists() and home.process_file.read_text("ascii")):
             assert time.monotonic() < end
             time.sleep(0.05)
         born[0].kill()
@@ -147,6 +147,24 @@ def test_one_that_is_still_starting_can_be_killed(home: IsolatedHome, tmp_path: 
     assert time.monotonic() - began < 60.0, "it was not waited for"
     assert runtimes_under(home.paths.dsh_home) == []
     born[0].kill()  # does nothing any more: the number may be another process's by now
+
+
+def test_what_a_plugin_starts_does_not_inherit_the_runtimes_own_options(
+    home: IsolatedHome, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    asks = """
+        import { execFileSync } from 'node:child_process'
+        import { writeFileSync } from 'node:fs'
+        export const name = 'asks'
+        export const inject = ['dshmemGuard']
+        export function apply(ctx, config) {
+          writeFileSync(config.file, execFileSync('/bin/sh', ['-c', 'echo "options: $NODE_OPTIONS"']))
+        }
+    """
+    with Runtime.start(home, with_plugin(tmp_path, asks, {"file": str(seen)})):
+        pass
+    assert seen.read_text("utf-8") == "options: \n"
 
 
 def test_what_an_earlier_start_complained_of_is_forgotten(home: IsolatedHome, tmp_path: Path) -> None:
