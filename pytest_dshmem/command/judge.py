@@ -23,7 +23,7 @@ from pytest_dshmem.record.run_directory import RunDirectory
 from pytest_dshmem.report.diagnosis import FILE_NAME as DIAGNOSIS
 from pytest_dshmem.report.diagnosis import diagnose, write_diagnosis
 from pytest_dshmem.report.evidence import evidence_texts
-from pytest_dshmem.report.figures import RunFigures, run_figures
+from pytest_dshmem.report.figures import RunFigures, figures_kept_in
 from pytest_dshmem.report.prices import PriceError, Prices, load_prices
 from pytest_dshmem.report.reading import RunReading, reading_of
 from pytest_dshmem.report.seal import seal_run
@@ -121,7 +121,7 @@ def _judge_again(
     _diagnose_again(reading, data)
     if is_finished:
         run.finish()
-    figures = run_figures(reading, prices)
+    figures = figures_kept_in(run, reading, prices)
     seal_run(run.path, figures)
     return outcome, figures
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pytest_dshmem.face.workbench import Workbench
     from pytest_dshmem.record.entries import ReferenceText, Verdict
     from pytest_dshmem.record.run_directory import RunDirectory
-    from pytest_dshmem.report.figures import RunFigures
     from pytest_dshmem.report.gates import GateResult
     from pytest_dshmem.report.lines import Line
     from pytest_dshmem.report.prices import Prices
@@ -128,6 +127,7 @@ class RunSummary:
 
     def _report(self) -> bool:
         from pytest_dshmem.report.diagnosis_text import disputed_lines
+        from pytest_dshmem.report.figures import figures_kept_in
         from pytest_dshmem.report.reading import reading_of
         from pytest_dshmem.report.seal import seal_run
         from pytest_dshmem.report.summary import summary_lines
@@ -135,7 +135,7 @@ class RunSummary:
         self._keep_facts()
         reading = reading_of(self._run, self._protocol_key)
         prices = self._bench.prices
-        figures = self._figures(reading, prices)
+        figures = figures_kept_in(self._run, reading, prices)
         show(self._reporter, summary_lines(figures))
         show(self._reporter, self._diagnosed(reading))
         if self._bench.disputed:
@@ -148,19 +148,6 @@ class RunSummary:
         self._config.hook.pytest_dshmem_summary(config=self._config, run=self._run.path, reading=reading)
         held = [self._show_gate(result) for result in self._gates(reading)]
         return compared and all(held)
-
-    def _figures(self, reading: RunReading, prices: Prices | None) -> RunFigures:
-        """All figures; texts that were counted for an earlier summary are not counted again."""
-        from pytest_dshmem.experiment.tokenizer import find_tokenizer, remembering
-        from pytest_dshmem.report.figures import run_figures
-
-        tokenizer = find_tokenizer()
-        kept = self._run.token_counts(tokenizer.name)
-        counts = dict(kept)
-        figures = run_figures(reading, prices, remembering(tokenizer, counts))
-        if counts != kept:
-            self._run.keep_token_counts(tokenizer.name, counts)
-        return figures
 
     def _keep_facts(self) -> None:
         """What is known only now: the size of the histories that memories were formed from, and prices."""

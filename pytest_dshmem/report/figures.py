@@ -18,7 +18,8 @@ from pytest_dshmem.experiment.scoring import (
     score,
 )
 from pytest_dshmem.experiment.statistics import Spread, spread
-from pytest_dshmem.experiment.tokenizer import Tokenizer, find_tokenizer
+from pytest_dshmem.experiment.tokenizer import Tokenizer, find_tokenizer, remembering
+from pytest_dshmem.record.run_directory import RunDirectory
 from pytest_dshmem.report.ledger import Ledger, account, ledger, question_items
 from pytest_dshmem.report.memory_figures import MemoryFigures, memory_figures
 from pytest_dshmem.report.prices import Prices
@@ -102,6 +103,17 @@ def run_figures(
         prices=prices,
         torn=reading.torn,
     )
+
+
+def figures_kept_in(run: RunDirectory, reading: RunReading, prices: Prices | None = None) -> RunFigures:
+    """All figures of the reading of a run. What was counted for it before is not counted again."""
+    tokenizer = find_tokenizer()
+    kept = run.token_counts(tokenizer.name)
+    counts = dict(kept)
+    figures = run_figures(reading, prices, remembering(tokenizer, counts))
+    if counts != kept:
+        run.keep_token_counts(tokenizer.name, counts)
+    return figures
 
 
 def score_table(reading: RunReading, group: Group) -> ScoreTable:
