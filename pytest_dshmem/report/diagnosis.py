@@ -171,7 +171,7 @@ def read_memory(run: Path, formation: Formation, injected: Sequence[str]) -> Mem
     return Memory(
         lines={stem: tuple(places) for stem, places in lines.items()},
         files=tuple(files),
-        injected=frozenset(file for file in files if _matches(file, injected)),
+        injected=frozenset(file for file in dict.fromkeys(files) if _matches(file, injected)),
     )
 
 
