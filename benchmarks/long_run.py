@@ -7,12 +7,11 @@ pytest process and its runtimes at the end over that after the first 100 questio
 same command once more, which finds nothing to do, over that of as many trivial parametrized tests.
 """
 
-import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from figures import Figure, parser_for, ratio, show
+from figures import Figure, median_of, parser_for, ratio, show
 from suite_runs import SuiteRun, locomo_file, run_suite, scratch
 
 from pytest_dshmem.offline.process import StandIn
@@ -49,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         was_there = (folder / "run").exists()
         first = run_suite(command, model.url).require()
         figures = [] if was_there else [memory(first)]
-        again = [run_suite(command, model.url).require() for _ in range(options.repeat)]
-        figures.append(finished(folder, again, len(hypotheses(folder / "run"))))
+        trivial = trivial_tests(folder, len(hypotheses(folder / "run")))
+        figures += median_of(options.repeat, lambda: [finished(command, trivial, model.url)])
     return show(figures)
 
 
@@ -77,15 +76,20 @@ def memory(run: SuiteRun) -> Figure:
     )
 
 
-def finished(folder: Path, again: Sequence[SuiteRun], count: int) -> Figure:
-    """The finished run over trivial tests of the same number, whole processes, medians."""
+def trivial_tests(folder: Path, count: int) -> list[str]:
+    """Tests that do nothing, as many as there are questions: the arguments that run them."""
     file = folder / "test_trivial.py"
     file.write_text(TRIVIAL.format(count=count), encoding="utf-8")
-    trivial = [run_suite([str(file), f"--rootdir={folder}"]).require().seconds for _ in again]
+    return [str(file), f"--rootdir={folder}"]
+
+
+def finished(command: Sequence[str], trivial: Sequence[str], url: str) -> Figure:
+    """The finished run over the trivial tests, whole processes, one after the other."""
+    seconds = run_suite(command, url).require().seconds
     return ratio(
-        f"a finished run of {count} questions over {count} trivial tests",
-        statistics.median(run.seconds for run in again),
-        statistics.median(trivial),
+        "a finished run over as many trivial tests",
+        seconds,
+        run_suite(trivial).require().seconds,
         FINISHED_BOUND,
     )
 

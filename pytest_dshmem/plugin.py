@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-from pytest_dshmem.face import collecting, distribution, options, progress, reporting, status
+from pytest_dshmem.face import collecting, distribution, options, progress, reporting, results, status
 from pytest_dshmem.face.fixtures import (
     ask,
     dshmem,
@@ -52,6 +53,14 @@ def pytest_collection_modifyitems(
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     progress.start(session.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
+    serialized = yield
+    if serialized is not None:
+        results.encode(serialized)
+    return serialized
 
 
 def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> Any:

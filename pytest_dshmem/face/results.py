@@ -1,8 +1,8 @@
-"""What travels with a test report: one encoding, here, and its one decoding."""
+"""What travels with a test report: a hypothesis, encoded where the report leaves its process for another."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pytest
@@ -28,7 +28,17 @@ def attach(item: pytest.Item, hypothesis: Hypothesis) -> None:
         "dshmem_opened": " ".join(hypothesis.opened),
     }
     item.user_properties += [(name, str(value)) for name, value in properties.items()]
-    item.user_properties.append((CARRIER, hypothesis.model_dump_json()))
+    item.user_properties.append((CARRIER, hypothesis))
+
+
+def encode(serialized: dict[str, Any]) -> None:
+    """Makes the hypothesis on a report that leaves its process a text."""
+    properties = serialized.get("user_properties", ())
+    if any(name == CARRIER for name, _value in properties):
+        # A list of its own: the report itself shares this one.
+        serialized["user_properties"] = [
+            (name, value.model_dump_json() if name == CARRIER else value) for name, value in properties
+        ]
 
 
 def detach(report: pytest.TestReport) -> Hypothesis | None:
@@ -44,4 +54,5 @@ def detach(report: pytest.TestReport) -> Hypothesis | None:
         return None
     from pytest_dshmem.record.entries import Hypothesis
 
-    return Hypothesis.model_validate_json(str(carried[0]))
+    (whole,) = carried
+    return whole if isinstance(whole, Hypothesis) else Hypothesis.model_validate_json(str(whole))

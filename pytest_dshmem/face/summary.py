@@ -57,9 +57,7 @@ class RunSummary:
         config: pytest.Config,
         reporter: pytest.TerminalReporter,
     ) -> None:
-        from pytest_dshmem.record.run_directory import RunDirectory
-
-        self._run: RunDirectory = RunDirectory.open(path)
+        self._run: RunDirectory = bench.run_in(path)
         self._options = options
         self._bench = bench
         self._config = config

@@ -52,6 +52,7 @@ class Workbench:
         self._offline_url = offline_url
         self._processes = processes
         self._engine: Engine | None = None
+        self._prepared: Path | None = None
         self.cases: list[QuestionCase] = []
 
     @cached_property
@@ -155,6 +156,12 @@ class Workbench:
 
         return RunDirectory.create(self._run_path(self.name), self.fields(self.settings), self._facts())
 
+    def run_in(self, folder: Path) -> RunDirectory:
+        """The run in a folder, whichever process made it. What is read of this process's own stays read."""
+        from pytest_dshmem.record.run_directory import RunDirectory
+
+        return self.run if folder == self._prepared else RunDirectory.open(folder)
+
     def accept(self, chosen: Sequence[QuestionCase]) -> None:
         """Takes the chosen questions, if the memory system can do what their conditions ask of it."""
         self.cases = list(chosen)
@@ -165,6 +172,7 @@ class Workbench:
         """Opens the run for the chosen questions and says so in it. Starts nothing."""
         self.accept(chosen)
         self._require_what_the_run_needs()
+        self._prepared = self.run.path
         self.run.select(self._selected())
         if not self.options.without_text:
             self.run.add_references(self.reference_texts())
