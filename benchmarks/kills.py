@@ -112,13 +112,14 @@ def suffer(kill: Kill, run: Path, expected: str) -> Damage:
     served = run.with_suffix(".served")
     with StandIn.start(latency=LATENCY, capture=served) as model:
         orphans = strike(kill, run, model.url)
-        if orphans is None:
-            # Near its end a run has no runtime any more; how soon it gets there differs from run to run.
-            shutil.rmtree(run)
-            return suffer(replace(kill, after=EARLIER * kill.after), run, expected)
-        for _ in range(RESUMES):
+        for _ in range(RESUMES if orphans is not None else 0):
             if resume(run, model.url, kill.workers) == 0:
                 break
+    if orphans is None:
+        # Near its end a run has no runtime any more, and how soon it gets there differs from run to run.
+        shutil.rmtree(run)
+        served.unlink()
+        return suffer(replace(kill, after=EARLIER * kill.after), run, expected)
     return damage(run, expected, requests_by_session(served), orphans)
 
 
