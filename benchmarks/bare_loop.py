@@ -23,7 +23,6 @@ from suite_runs import KEY
 
 from pytest_dshmem.bundled import bundled_path
 from pytest_dshmem.datasets.catalog import open_benchmark
-from pytest_dshmem.datasets.views import Benchmark
 from pytest_dshmem.experiment.condition import CONDITIONS
 from pytest_dshmem.experiment.freezing import Snapshot, open_snapshot, restore
 from pytest_dshmem.experiment.prompting import question_prompt
@@ -48,11 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--concurrency", type=int, default=16, help="threads")
     parser.add_argument("--runtimes", type=int, default=2, help="runtimes that share the questions")
     options = parser.parse_args(arguments)
-    benchmark = open_benchmark(
-        "locomo", environment=os.environ, folder=None, allow_unpinned=False, variant="s", captions=True
-    )
     run = RunDirectory.open(options.run)
-    prompts = [_prompt(benchmark, chosen.key.question_id) for chosen in run.selected()]
+    prompts = prompts_of(run)
     key = FormationKey(sample_id=run.selected()[0].sample_id, condition=CONDITION)
     snapshot = open_snapshot(run.snapshot_folder(key))
     sandbox = Sandbox.for_run(run.manifest.run_id)
@@ -112,8 +108,13 @@ def _start(home: IsolatedHome, snapshot: Snapshot) -> DeepSeekHarness:
     return harness
 
 
-def _prompt(benchmark: Benchmark, question_id: str) -> str:
-    return question_prompt(benchmark.question(question_id), CONDITIONS[CONDITION], None)
+def prompts_of(run: RunDirectory) -> list[str]:
+    """The selected questions of a run in the words in which the suite asks them."""
+    benchmark = open_benchmark(
+        "locomo", environment=os.environ, folder=None, allow_unpinned=False, variant="s", captions=True
+    )
+    questions = (benchmark.question(chosen.key.question_id) for chosen in run.selected())
+    return [question_prompt(question, CONDITIONS[CONDITION], None) for question in questions]
 
 
 if __name__ == "__main__":
