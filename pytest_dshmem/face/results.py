@@ -31,14 +31,15 @@ def attach(item: pytest.Item, hypothesis: Hypothesis) -> None:
     item.user_properties.append((CARRIER, hypothesis))
 
 
-def encode(serialized: dict[str, Any]) -> None:
-    """Makes the hypothesis on a report that leaves its process a text."""
-    properties = serialized.get("user_properties", ())
-    if any(name == CARRIER for name, _value in properties):
-        # A list of its own: the report itself shares this one.
-        serialized["user_properties"] = [
-            (name, value.model_dump_json() if name == CARRIER else value) for name, value in properties
-        ]
+def encode(serialized: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A report that leaves its process, with the hypothesis on it as a text. None is no report of a test."""
+    if serialized is None or "user_properties" not in serialized:
+        return serialized
+    properties = [
+        (name, value.model_dump_json() if name == CARRIER and not isinstance(value, str) else value)
+        for name, value in serialized["user_properties"]
+    ]
+    return {**serialized, "user_properties": properties}
 
 
 def detach(report: pytest.TestReport) -> Hypothesis | None:
