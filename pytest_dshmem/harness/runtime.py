@@ -71,7 +71,8 @@ class Runtime:
         self._composition = composition
         self._deadlines = deadlines
         self._harness = _new_harness(home, composition, deadlines)
-        self._watch = TurnWatch(self.kill)
+        self._watch = TurnWatch(self._end_at_once)
+        self._pid: int | None = None
         self._killed = False
         self._ended = False
         self.calls = CallLog(home.calls_file)
@@ -191,7 +192,7 @@ class Runtime:
             )
         except (TransportClosedError, TimeoutError) as error:
             if isinstance(error, TimeoutError):
-                self.kill()
+                self._end_at_once()
             raise RuntimeLost(self.explain(error)) from error
         except JsonRpcError as error:
             raise HarnessError(f"{method} was refused: {self._first_line(error)}") from error
@@ -209,11 +210,15 @@ class Runtime:
     def kill(self) -> None:
         """Kills the process and its companions at once; every session in it gets RuntimeLost."""
         self._killed = True
+        self._end_at_once()
+
+    def _end_at_once(self) -> None:
         self.companions.kill_all()
         # Once it has ended, its number may be another process's.
-        if not self._ended:
-            with contextlib.suppress(OSError, ValueError):
-                os.kill(int(self._home.process_file.read_text("ascii")), signal.SIGKILL)
+        pid = None if self._ended else self._pid or self._pid_at_launch()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def explain(self, error: BaseException) -> str:
         """What went wrong in one line: what did not start, the last error that was told, or `error`."""
@@ -230,8 +235,17 @@ class Runtime:
     ) -> None:
         self.close()
 
+    def _pid_at_launch(self) -> int | None:
+        """The number that the launcher has left; None before it has. What starts may write there later on,
+        so a runtime that is checked is known by the number that it told."""
+        try:
+            return int(self._home.process_file.read_text("ascii"))
+        except (OSError, ValueError):
+            return None
+
     def _check(self, nonce: str) -> None:
         status = self.request("dshmem/status", {})
+        self._pid = int(status["pid"])
         if status["nonce"] != nonce:
             raise HarnessError("the runtime that answered is not the one that was started")
         missing = set(self._composition.required_rows) - set(status["active"])

@@ -149,6 +149,15 @@ def test_one_that_is_still_starting_can_be_killed(home: IsolatedHome, tmp_path: 
     born[0].kill()  # does nothing any more: the number may be another process's by now
 
 
+def test_one_that_does_not_answer_has_not_started_and_was_not_killed_by_others(
+    home: IsolatedHome, tmp_path: Path
+) -> None:
+    at_once = Deadlines(start=60.0, request=0.000_1)
+    with pytest.raises(HarnessError, match="DeepSeek Harness did not start: "):
+        Runtime.start(home, with_plugin(tmp_path, WORKS), at_once)
+    assert runtimes_under(home.paths.dsh_home) == []
+
+
 def test_what_a_plugin_starts_does_not_inherit_the_runtimes_own_options(
     home: IsolatedHome, tmp_path: Path
 ) -> None:
